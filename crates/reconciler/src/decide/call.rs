@@ -1,0 +1,117 @@
+//! What came of `tools/call`. Repeating it repeats work, so only proof that it was not executed
+//! (or Core's word that repeating is harmless) brings the row back to `queued` (DESIGN §6).
+
+use std::time::Duration;
+
+use crate::backoff::{poll_delay, retry_delay};
+use crate::finish::{with_result, without_result};
+use crate::remote_facts::learn;
+use crate::sentence::sentence;
+use crate::{
+    CallReply, CancelDebt, ErrorSource, InputPolicy, InputSubject, NotExecuted, Outcome, RemoteState,
+    RemoteStatus, Repeat, RetryAfter, RunState, Snapshot, Transition,
+};
+
+/// Decides about a row in `calling`.
+pub(super) fn decide(snapshot: &Snapshot<'_>, reply: CallReply) -> Transition {
+    // Whatever the server did: a cancelled Run yields no result. An id that came is cancelled by
+    // the worker, which holds it.
+    if snapshot.run.state == RunState::Cancelled {
+        return Transition::RepairCancel;
+    }
+    let remote = |outcome, message: &str| {
+        without_result(snapshot, outcome, CancelDebt::None, ErrorSource::Remote, message)
+    };
+    match reply {
+        CallReply::Result(result) => with_result(snapshot, &result),
+        CallReply::Task { state, status } => track(snapshot, &state, status),
+        CallReply::InputRequired { requests, request_state } => {
+            let round = snapshot.task.input_round.saturating_add(1);
+            match snapshot.policy.input {
+                InputPolicy::Fail => remote(
+                    Outcome::InputUnsupported,
+                    "The server asks for input, which is not surfaced here.",
+                ),
+                InputPolicy::Surface if round > snapshot.policy.input_rounds => {
+                    remote(Outcome::InputUnsupported, "The server asked for input too many times.")
+                }
+                InputPolicy::Surface => Transition::AwaitInput {
+                    subject: InputSubject::Call { request_state },
+                    round,
+                    requests,
+                    delay: crate::backoff::before_deadline(snapshot, snapshot.policy.input_timeout),
+                },
+            }
+        }
+        CallReply::Rejected(error) => remote(
+            Outcome::CallRejected,
+            &format!("The server rejected the call: {} (code {}).", error.message, error.code),
+        ),
+        CallReply::NotExecuted { proof, detail, retry_after } => {
+            not_executed(snapshot, proof, &detail, retry_after)
+        }
+        CallReply::Unknown { detail } => match snapshot.call.repeat {
+            Repeat::Idempotent => again(snapshot, &detail, None),
+            Repeat::Never => without_result(
+                snapshot,
+                Outcome::OutcomeUnknown,
+                CancelDebt::None,
+                ErrorSource::Local,
+                &format!("The call's reply was lost, and nobody can know whether the tool ran: {detail}"),
+            ),
+        },
+        // It was answered, so it was executed or refused; a repeat would not read better.
+        CallReply::Malformed { detail } => remote(
+            Outcome::ProtocolError,
+            &format!("The server's reply to the call cannot be read: {detail}"),
+        ),
+        CallReply::TooLarge { detail } => {
+            remote(Outcome::ResultTooLarge, &format!("The tool's result is too large: {detail}"))
+        }
+    }
+}
+
+fn track(snapshot: &Snapshot<'_>, state: &RemoteState, status: RemoteStatus) -> Transition {
+    let remote = learn(None, state, status, snapshot.now);
+    let delay = match status {
+        RemoteStatus::Working => poll_delay(snapshot, 0, remote.poll_interval, remote.expires_at),
+        // There is news already; it is only to be had by asking.
+        RemoteStatus::InputRequired
+        | RemoteStatus::Completed
+        | RemoteStatus::Failed
+        | RemoteStatus::Cancelled => Duration::ZERO,
+    };
+    Transition::Track { remote, delay }
+}
+
+fn not_executed(
+    snapshot: &Snapshot<'_>,
+    proof: NotExecuted,
+    detail: &str,
+    retry_after: RetryAfter,
+) -> Transition {
+    let policy = snapshot.policy;
+    let (limit, outcome, source) = match proof {
+        NotExecuted::NeverSent => (policy.give_up_attempts, Outcome::RemoteUnreachable, ErrorSource::Local),
+        NotExecuted::RateLimited => {
+            (policy.give_up_attempts, Outcome::RemoteUnreachable, ErrorSource::Remote)
+        }
+        NotExecuted::Unauthorised => {
+            (policy.unauthorised_attempts, Outcome::Unauthorised, ErrorSource::Remote)
+        }
+        NotExecuted::Unsupported => (policy.malformed_attempts, Outcome::ProtocolError, ErrorSource::Remote),
+    };
+    if snapshot.task.attempt.saturating_add(1) >= limit {
+        return without_result(snapshot, outcome, CancelDebt::None, source, detail);
+    }
+    again(snapshot, detail, retry_after)
+}
+
+fn again(snapshot: &Snapshot<'_>, reason: &str, retry_after: RetryAfter) -> Transition {
+    let attempt = snapshot.task.attempt.saturating_add(1);
+    Transition::Requeue {
+        delay: retry_delay(snapshot, attempt, retry_after),
+        attempt,
+        reason: sentence(reason),
+    }
+}

@@ -1,0 +1,142 @@
+//! Taking due rows.
+
+use std::time::Duration;
+
+use david_reconciler::{Fence, RegistrationId, RemoteTaskId, TaskId, Timestamp};
+use sqlx::types::Uuid;
+
+use crate::leased::{InputRow, LeaseRow};
+use crate::{BadRow, Leased, Ledger, LedgerError};
+
+/// Who leases: a new one at every boot, for operators to read, never used for correctness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReplicaId(pub Uuid);
+
+impl ReplicaId {
+    /// A fresh identity.
+    pub fn new() -> Self {
+        Self(Uuid::new_v4())
+    }
+}
+
+impl Default for ReplicaId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What one lease took.
+#[derive(Debug, Default)]
+pub struct LeaseBatch {
+    /// The rows.
+    pub rows: Vec<Leased>,
+    /// Rows that are leased but cannot be read; they lapse until they are quarantined by hand.
+    pub bad: Vec<BadRow>,
+    /// The database's clock at the lease; none when nothing was due.
+    pub now: Option<Timestamp>,
+}
+
+impl Ledger {
+    /// Leases up to `limit` due rows for `term`.
+    ///
+    /// # Errors
+    /// When the database does not answer. Rows may be leased all the same; they lapse after `term`.
+    pub async fn lease(
+        &self,
+        replica: ReplicaId,
+        limit: u32,
+        term: Duration,
+    ) -> Result<LeaseBatch, LedgerError> {
+        let rows =
+            sqlx::query_file_as!(LeaseRow, "../../sql/lease.sql", i64::from(limit), replica.0, micros(term))
+                .fetch_all(&self.pool)
+                .await
+                .map_err(LedgerError::new("lease rows"))?;
+        self.read_all(rows).await
+    }
+
+    /// Leases one row that ended two leases or more without a commit. The caller holds nothing
+    /// else meanwhile (DESIGN rule 16).
+    ///
+    /// # Errors
+    /// As [`Ledger::lease`].
+    pub async fn lease_suspect(&self, replica: ReplicaId, term: Duration) -> Result<LeaseBatch, LedgerError> {
+        let rows = sqlx::query_file_as!(LeaseRow, "../../sql/lease_suspect.sql", 1, replica.0, micros(term))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(LedgerError::new("lease a suspect row"))?;
+        self.read_all(rows).await
+    }
+
+    /// Whether a row is due that only [`Ledger::lease_suspect`] takes.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn suspect_due(&self) -> Result<bool, LedgerError> {
+        sqlx::query_file_scalar!("../../sql/suspect_due.sql")
+            .fetch_one(&self.pool)
+            .await
+            .map_err(LedgerError::new("look for suspect rows"))
+    }
+
+    async fn read_all(&self, rows: Vec<LeaseRow>) -> Result<LeaseBatch, LedgerError> {
+        let asking: Vec<i64> = rows.iter().filter(|row| row.has_inputs()).map(|row| row.id).collect();
+        let mut inputs = Vec::new();
+        if !asking.is_empty() {
+            inputs = sqlx::query_file_as!(InputRow, "../../sql/inputs.sql", &asking)
+                .fetch_all(&self.pool)
+                .await
+                .map_err(LedgerError::new("read the questions of leased rows"))?;
+        }
+        inputs.sort_by_key(|input| input.task_id);
+
+        let mut batch =
+            LeaseBatch { now: rows.first().map(|row| Timestamp(row.now)), ..LeaseBatch::default() };
+        for row in rows {
+            let start = inputs.partition_point(|input| input.task_id < row.id);
+            let end = inputs.partition_point(|input| input.task_id <= row.id);
+            match row.read(inputs.get(start..end).unwrap_or_default()) {
+                Ok(leased) => batch.rows.push(leased),
+                Err(bad) => batch.bad.push(bad),
+            }
+        }
+        Ok(batch)
+    }
+}
+
+/// Microseconds for an interval parameter, saturating.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+impl Ledger {
+    /// Gives rows back untouched: due at once, fence and counters as they were. Rows in `calling`
+    /// and rows that somebody else has leased or changed since are left alone (DESIGN rule 1).
+    ///
+    /// # Errors
+    /// When the database does not answer; the rows then lapse by themselves.
+    pub async fn release(&self, rows: &[(TaskId, Fence)]) -> Result<u64, LedgerError> {
+        let (ids, fences): (Vec<i64>, Vec<i64>) = rows.iter().map(|(id, fence)| (id.0, fence.0)).unzip();
+        let done = sqlx::query_file!("../../sql/release.sql", &ids, &fences)
+            .execute(&self.pool)
+            .await
+            .map_err(LedgerError::new("release rows"))?;
+        Ok(done.rows_affected())
+    }
+
+    /// Whether a live row holds this remote id. Only a successful no permits cancelling an id that
+    /// could not be persisted (DESIGN rule 2).
+    ///
+    /// # Errors
+    /// When the database does not answer: then nobody knows, and nothing may be cancelled.
+    pub async fn remote_task_is_held(
+        &self,
+        registration: &RegistrationId,
+        id: &RemoteTaskId,
+    ) -> Result<bool, LedgerError> {
+        sqlx::query_file_scalar!("../../sql/find_remote_task.sql", registration.as_str(), id.expose())
+            .fetch_one(&self.pool)
+            .await
+            .map_err(LedgerError::new("look for a remote task"))
+    }
+}

@@ -1,0 +1,69 @@
+//! A pool of connections to the database that holds the ledger.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+/// How to connect.
+#[derive(Debug, Clone)]
+pub struct ConnectOptions {
+    /// `postgres://…`. May hold a password; never logged.
+    pub url: String,
+    /// Connections at most.
+    pub connections: u32,
+    /// How long one statement may take. A black-holed connection must not hang a replica.
+    pub statement_timeout: Duration,
+    /// How long to wait for a free connection or a new one.
+    pub acquire_timeout: Duration,
+    /// Shown in `pg_stat_activity`.
+    pub application_name: String,
+}
+
+/// The ledger: leases rows, commits decisions.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    pub(crate) pool: PgPool,
+}
+
+impl Ledger {
+    /// Prepares a pool; connections are made when needed, so a database that is down at start is
+    /// waited for like one that goes down later.
+    ///
+    /// # Errors
+    /// When the URL cannot be read.
+    pub fn open(options: &ConnectOptions) -> Result<Self, sqlx::Error> {
+        let connect = options
+            .url
+            .parse::<PgConnectOptions>()?
+            .application_name(&options.application_name)
+            // A call that is marked `calling` must still be marked after a crash (rule 1), whatever
+            // the server's or the role's default is.
+            .options([
+                ("synchronous_commit", "on".to_owned()),
+                ("statement_timeout", format!("{}ms", options.statement_timeout.as_millis())),
+                (
+                    "idle_in_transaction_session_timeout",
+                    format!("{}ms", options.statement_timeout.as_millis()),
+                ),
+            ]);
+        let pool = PgPoolOptions::new()
+            .max_connections(options.connections)
+            .acquire_timeout(options.acquire_timeout)
+            // A ping before each statement would double its cost; a broken connection shows itself
+            // in the statement, and every statement here can be repeated.
+            .test_before_acquire(false)
+            .connect_lazy_with(connect);
+        Ok(Self { pool })
+    }
+
+    /// Uses a pool that is there already.
+    pub fn from_pool(pool: PgPool) -> Self {
+        Self { pool }
+    }
+
+    /// The pool, for what is not lease and commit: migrations, counts for a report.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+}

@@ -1,0 +1,29 @@
+//! The only crate that speaks SQL. Statements live in `sql/`, one per file, checked at compile time.
+//!
+//! [`Ledger`] is the door: [`Ledger::lease`] takes due rows, [`Ledger::commit_batch`] writes decisions,
+//! [`Ledger::release`] gives rows back untouched. Nothing here decides anything about an Action:
+//! that is the reconciler's job, whose types it speaks.
+//!
+//! No transaction and no pooled connection outlives a call into this crate, so none can be held
+//! across a remote call (DESIGN rule 5).
+
+mod changes;
+mod commit;
+mod error;
+mod events;
+mod lease;
+mod leased;
+mod ledger;
+mod level;
+mod migrate;
+mod settle;
+mod write;
+
+pub use commit::{BatchAnswer, Committed};
+pub use error::{CommitError, Fault, LedgerError, fault_of};
+pub use lease::{LeaseBatch, ReplicaId};
+pub use leased::{BadRow, CallRequest, Endpoint, Leased};
+pub use ledger::{ConnectOptions, Ledger};
+pub use level::{LevelError, check_level};
+pub use migrate::{MigrateError, Migrated, migrate};
+pub use write::{Guard, Write};

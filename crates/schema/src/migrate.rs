@@ -1,0 +1,105 @@
+//! Brings a database to the level this binary needs. The same files work with `sqlx migrate run`.
+
+use sqlx::PgPool;
+use sqlx::migrate::Migrator;
+
+pub(crate) static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
+
+/// Oldest supported Postgres, as `server_version_num`.
+const OLDEST_SERVER: i32 = 140_000;
+
+/// What a migration did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// Migrations applied just now.
+    pub applied: usize,
+    /// The level the database is at.
+    pub level: i64,
+}
+
+/// Why nothing was migrated. Every migration is a transaction: none is ever half applied.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// Somebody else's schema.
+    #[error(
+        "schema david holds {relations} relations that david-tasks did not create. Use an empty database, or rename that \
+         schema first (alter schema david rename to …); nothing was changed"
+    )]
+    ForeignSchema {
+        /// How many tables, views and sequences are there.
+        relations: i64,
+    },
+    /// The database cannot hold every string a server may send.
+    #[error(
+        "the database's encoding is {encoding}, UTF8 is needed: create database … encoding 'UTF8' template template0"
+    )]
+    Encoding {
+        /// What it is.
+        encoding: String,
+    },
+    /// Too old.
+    #[error("the server is Postgres {version}, 14 or newer is needed")]
+    OldServer {
+        /// What it is.
+        version: String,
+    },
+    /// A migration of this database is not one this binary knows, or was changed.
+    #[error("the migrations in the database do not match this binary's; nothing was changed")]
+    Mismatch(#[source] sqlx::migrate::MigrateError),
+    /// The database did not answer, or refused.
+    #[error("the database cannot be migrated")]
+    Database(#[source] sqlx::Error),
+}
+
+/// Applies what is missing. Several callers may try at once: an advisory lock lets one through.
+///
+/// # Errors
+/// See [`MigrateError`]; the database is as it was, or at the level of the last whole migration.
+pub async fn migrate(pool: &PgPool) -> Result<Migrated, MigrateError> {
+    refuse_unfit_server(pool).await.map_err(MigrateError::Database)??;
+
+    let before = applied(pool).await.map_err(MigrateError::Database)?;
+    if before.is_none() {
+        let relations = foreign_relations(pool).await.map_err(MigrateError::Database)?;
+        if relations > 0 {
+            return Err(MigrateError::ForeignSchema { relations });
+        }
+    }
+
+    MIGRATOR.run(pool).await.map_err(|error| match error {
+        sqlx::migrate::MigrateError::Execute(source)
+        | sqlx::migrate::MigrateError::ExecuteMigration(source, _) => MigrateError::Database(source),
+        other => MigrateError::Mismatch(other),
+    })?;
+
+    let after = applied(pool).await.map_err(MigrateError::Database)?.unwrap_or_default();
+    Ok(Migrated {
+        applied: after.len().saturating_sub(before.map_or(0, |known| known.len())),
+        level: after.last().copied().unwrap_or_default(),
+    })
+}
+
+/// The versions recorded in the database; none when it has no record.
+pub(crate) async fn applied(pool: &PgPool) -> Result<Option<Vec<i64>>, sqlx::Error> {
+    let recorded = sqlx::query_file_scalar!("../../sql/has_migrations.sql").fetch_one(pool).await?;
+    if !recorded {
+        return Ok(None);
+    }
+    let levels = sqlx::query_file!("../../sql/schema_level.sql").fetch_all(pool).await?;
+    Ok(Some(levels.into_iter().filter(|level| level.success).map(|level| level.version).collect()))
+}
+
+async fn foreign_relations(pool: &PgPool) -> Result<i64, sqlx::Error> {
+    sqlx::query_file_scalar!("../../sql/foreign_relations.sql").fetch_one(pool).await
+}
+
+async fn refuse_unfit_server(pool: &PgPool) -> Result<Result<(), MigrateError>, sqlx::Error> {
+    let server = sqlx::query_file!("../../sql/server.sql").fetch_one(pool).await?;
+    Ok(if server.version_number < OLDEST_SERVER {
+        Err(MigrateError::OldServer { version: server.version })
+    } else if server.encoding != "UTF8" {
+        Err(MigrateError::Encoding { encoding: server.encoding })
+    } else {
+        Ok(())
+    })
+}
