@@ -1,0 +1,29 @@
+//! Development only: what the tests need around the system under test.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`postgres`] | a private cluster, started in a second, gone with the process |
+//! | [`test_db`] | a fresh migrated database per test |
+//! | [`raw_server`] | an MCP server that answers exactly what a test tells it to |
+//! | [`pg_proxy`] | a TCP proxy that misbehaves at COMMIT |
+//! | [`replica`] | a `david-tasks` process that can be killed, stopped and resumed |
+//! | [`wait`] | waiting on a condition, with a failure that says what was seen |
+//!
+//! A *well-behaved* MCP server is `david_sample::Server`.
+
+pub mod pg_proxy;
+pub mod postgres;
+pub mod raw_server;
+pub mod replica;
+pub mod test_db;
+pub mod wait;
+
+mod admin;
+mod spawner;
+
+pub use pg_proxy::PgProxy;
+pub use postgres::Postgres;
+pub use raw_server::{RawServer, Recorded, Reply};
+pub use replica::Replica;
+pub use test_db::TestDb;
+pub use wait::eventually;

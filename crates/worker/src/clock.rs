@@ -1,0 +1,67 @@
+//! Time while a lease is held: the database's, carried on by the monotonic clock.
+
+use std::time::Duration;
+
+use david_reconciler::Timestamp;
+use tokio::time::Instant;
+
+/// One lease's clock. Both its readings err on the safe side: it starts before the lease was
+/// sent, so the lease never seems longer than it is (DESIGN rules 4 and 13).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseClock {
+    sent: Instant,
+    database: Timestamp,
+    term: Duration,
+}
+
+impl LeaseClock {
+    /// `sent` is read before the lease statement leaves, `database` is what the statement returned.
+    pub(crate) fn new(sent: Instant, database: Timestamp, term: Duration) -> Self {
+        Self { sent, database, term }
+    }
+
+    /// The database's time now, ahead of it by the time the lease took to arrive.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.database.saturating_add(self.sent.elapsed())
+    }
+
+    /// When the lease lapses, at the earliest.
+    pub(crate) fn lapses_at(&self) -> Instant {
+        self.sent + self.term
+    }
+
+    /// The deadline of a remote call that may take `limit`, if that and the write after it fit
+    /// what is left of the lease.
+    pub(crate) fn deadline(&self, limit: Duration) -> Option<Instant> {
+        let deadline = Instant::now() + limit;
+        (deadline + COMMIT_MARGIN <= self.lapses_at()).then_some(deadline)
+    }
+
+    /// A longer lease, taken with a commit that was sent at `sent`.
+    pub(crate) fn extended(&self, sent: Instant, term: Duration) -> Self {
+        Self { sent, database: self.database.saturating_add(sent.duration_since(self.sent)), term }
+    }
+}
+
+/// What is kept of a lease for the write after a remote call.
+pub(crate) const COMMIT_MARGIN: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_does_not_fit_the_lease_is_not_started() {
+        let clock = LeaseClock::new(Instant::now(), Timestamp(0), Duration::from_secs(30));
+        assert!(clock.deadline(Duration::from_secs(10)).is_some());
+        tokio::time::advance(Duration::from_secs(16)).await;
+        assert!(clock.deadline(Duration::from_secs(10)).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_database_clock_goes_on_while_a_lease_is_held() {
+        let clock = LeaseClock::new(Instant::now(), Timestamp(1_000_000), Duration::from_secs(30));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(clock.now(), Timestamp(3_000_000));
+    }
+}

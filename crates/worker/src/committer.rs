@@ -1,0 +1,152 @@
+//! Gathers the decisions of all rows in flight into batches.
+//!
+//! A batch is whatever has gathered while the batch before it was written: no timer delays a lone
+//! row, and under load batches grow by themselves.
+
+use std::time::Duration;
+
+use david_reconciler::{Fence, TaskId};
+use david_schema::{BatchAnswer, CommitError, Committed, Ledger, ReplicaId, Write};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+use crate::crash;
+
+/// Writes in one transaction at most. Beyond a few hundred the gain is small (docs/performance.md
+/// will measure it), and one bad row sends all of them row by row.
+const BATCH: usize = 200;
+
+type Answer = oneshot::Sender<Result<Committed, CommitError>>;
+
+enum Job {
+    Commit(Box<Write>, Answer),
+    Release(TaskId, Fence),
+}
+
+/// Where decisions are handed in.
+#[derive(Clone)]
+pub(crate) struct Committer {
+    jobs: mpsc::Sender<Job>,
+}
+
+/// The committing loop; ends when every [`Committer`] is dropped.
+pub(crate) struct CommitLoop {
+    ledger: Ledger,
+    replica: ReplicaId,
+    jobs: mpsc::Receiver<Job>,
+    alone: TaskTracker,
+}
+
+impl Committer {
+    /// A committer and the loop behind it.
+    pub(crate) fn new(ledger: Ledger, replica: ReplicaId) -> (Self, CommitLoop) {
+        let (sender, jobs) = mpsc::channel(4 * BATCH);
+        (Self { jobs: sender }, CommitLoop { ledger, replica, jobs, alone: TaskTracker::new() })
+    }
+
+    /// Commits one decision, once.
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    pub(crate) async fn commit_once(&self, write: Write) -> Result<Committed, CommitError> {
+        let (answer, answered) = oneshot::channel();
+        let closed = || CommitError::Unavailable(std::sync::Arc::new(sqlx::Error::PoolClosed));
+        self.jobs.send(Job::Commit(Box::new(write), answer)).await.map_err(|_| closed())?;
+        answered.await.map_err(|_| closed())?
+    }
+
+    /// Commits one decision, again and again while the database is away, until `give_up`. A write
+    /// that arrived after all recognises itself, so repeating it is safe (DESIGN rule 2).
+    ///
+    /// # Errors
+    /// [`CommitError::Unavailable`] when `give_up` came first; the others at once.
+    pub(crate) async fn commit(
+        &self,
+        write: Write,
+        give_up: tokio::time::Instant,
+    ) -> Result<Committed, CommitError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.commit_once(write.clone()).await {
+                Err(CommitError::Unavailable(source)) if tokio::time::Instant::now() + pause < give_up => {
+                    tracing::warn!(
+                        task.id = write.leased.task.id.0,
+                        transition = write.transition.label(),
+                        error = &*source as &dyn std::error::Error,
+                        "the database is not available; the write is tried again"
+                    );
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Gives a row back untouched.
+    pub(crate) async fn release(&self, task: TaskId, fence: Fence) {
+        if self.jobs.send(Job::Release(task, fence)).await.is_err() {
+            tracing::warn!(task.id = task.0, "a row could not be released and will lapse");
+        }
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+impl CommitLoop {
+    /// Runs until every [`Committer`] is gone and the last write is answered.
+    pub(crate) async fn run(mut self) {
+        let mut gathered = Vec::with_capacity(BATCH);
+        while self.jobs.recv_many(&mut gathered, BATCH).await > 0 {
+            let mut writes = Vec::with_capacity(gathered.len());
+            let mut answers = Vec::with_capacity(gathered.len());
+            let mut releases = Vec::new();
+            for job in gathered.drain(..) {
+                match job {
+                    Job::Commit(write, answer) => {
+                        writes.push(*write);
+                        answers.push(answer);
+                    }
+                    Job::Release(task, fence) => releases.push((task, fence)),
+                }
+            }
+            if !writes.is_empty() {
+                self.commit(writes, answers).await;
+            }
+            if !releases.is_empty()
+                && let Err(error) = self.ledger.release(&releases).await
+            {
+                tracing::warn!(
+                    rows = releases.len(),
+                    error = &error as &dyn std::error::Error,
+                    "rows could not be released and will lapse"
+                );
+            }
+        }
+        self.alone.close();
+        self.alone.wait().await;
+    }
+
+    async fn commit(&self, writes: Vec<Write>, answers: Vec<Answer>) {
+        crash::point("before_commit");
+        let settled = self.ledger.commit_batch(self.replica, &writes).await;
+        crash::point("after_commit");
+        for ((write, answer), settled) in writes.into_iter().zip(answers).zip(settled) {
+            match settled {
+                BatchAnswer::Settled(result) => tell(answer, result),
+                BatchAnswer::Alone => {
+                    let (ledger, replica) = (self.ledger.clone(), self.replica);
+                    self.alone.spawn(async move { tell(answer, ledger.commit_alone(replica, &write).await) });
+                }
+            }
+        }
+    }
+}
+
+/// Whoever asked may be gone, at a shutdown past its grace; what is written stays written.
+fn tell(answer: Answer, result: Result<Committed, CommitError>) {
+    if let Err(unheard) = answer.send(result) {
+        tracing::debug!(?unheard, "nobody waits for this commit any more");
+    }
+}

@@ -1,0 +1,230 @@
+//! The worker's settings: flags, environment, defaults, and which of them cannot work together.
+
+use std::time::Duration;
+
+use clap::Args;
+use david_reconciler::{InputPolicy, Policy};
+use david_schema::ConnectOptions;
+
+use crate::clock::COMMIT_MARGIN;
+use crate::endpoint_policy::EndpointPolicy;
+use crate::remote::Limits;
+
+/// How to reach the database.
+#[derive(Debug, Clone, Args)]
+pub struct DatabaseConfig {
+    /// Postgres to work in, e.g. postgres://user@host:5432/core.
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: String,
+}
+
+/// Settings of `david-tasks worker`. Durations are humantime: 500ms, 30s, 5m, 1h 30m.
+#[derive(Debug, Clone, Args)]
+pub struct WorkerConfig {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would replace the command's own in --help")]
+    pub database: DatabaseConfig,
+
+    /// Connections to Postgres at most (count).
+    #[arg(long, env = "DAVID_TASKS_DB_CONNECTIONS", default_value_t = 8, value_name = "N")]
+    pub db_connections: u32,
+
+    /// Longest a single SQL statement may take (duration).
+    #[arg(long, env = "DAVID_TASKS_STATEMENT_TIMEOUT", default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    pub statement_timeout: Duration,
+
+    /// Length of a lease (duration). A crashed replica's rows are leased again after this.
+    #[arg(long, env = "DAVID_TASKS_LEASE_TERM", default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    pub lease_term: Duration,
+
+    /// Rows per lease at most (count).
+    #[arg(long, env = "DAVID_TASKS_LEASE_BATCH", default_value_t = 100, value_name = "N")]
+    pub lease_batch: u32,
+
+    /// Rows this replica works on at the same time at most (count).
+    #[arg(long, env = "DAVID_TASKS_MAX_IN_FLIGHT", default_value_t = 512, value_name = "N")]
+    pub max_in_flight: u32,
+
+    /// Pause after a lease that found nothing more to do (duration).
+    #[arg(long, env = "DAVID_TASKS_IDLE_INTERVAL", default_value = "200ms", value_parser = duration, value_name = "DURATION")]
+    pub idle_interval: Duration,
+
+    /// Longest tasks/get, tasks/update or tasks/cancel may take (duration). A tools/call has its
+    /// registration's own timeout_seconds.
+    #[arg(long, env = "DAVID_TASKS_POLL_TIMEOUT", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    pub poll_timeout: Duration,
+
+    /// Longest a connection to an MCP server may take to be made (duration).
+    #[arg(long, env = "DAVID_TASKS_CONNECT_TIMEOUT", default_value = "5s", value_parser = duration, value_name = "DURATION")]
+    pub connect_timeout: Duration,
+
+    /// Longest reply of an MCP server that is read (bytes).
+    #[arg(long, env = "DAVID_TASKS_MAX_RESPONSE_BYTES", default_value_t = 8 * 1024 * 1024, value_name = "BYTES")]
+    pub max_response_bytes: usize,
+
+    /// First step of the polling ladder 1, 2, 3, 5, 5 … (duration). A server's own poll interval
+    /// is never undercut.
+    #[arg(long, env = "DAVID_TASKS_POLL_BASE", default_value = "1s", value_parser = duration, value_name = "DURATION")]
+    pub poll_base: Duration,
+
+    /// Highest step of the polling ladder (duration).
+    #[arg(long, env = "DAVID_TASKS_POLL_CAP", default_value = "5s", value_parser = duration, value_name = "DURATION")]
+    pub poll_cap: Duration,
+
+    /// First pause after a failure; it doubles (duration).
+    #[arg(long, env = "DAVID_TASKS_RETRY_BASE", default_value = "1s", value_parser = duration, value_name = "DURATION")]
+    pub retry_base: Duration,
+
+    /// Longest pause after a failure (duration).
+    #[arg(long, env = "DAVID_TASKS_RETRY_CAP", default_value = "1m", value_parser = duration, value_name = "DURATION")]
+    pub retry_cap: Duration,
+
+    /// How long after a call's own timeout a silent call is taken for lost (duration).
+    #[arg(long, env = "DAVID_TASKS_CALL_GRACE", default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    pub call_grace: Duration,
+
+    /// Leases without a commit after which a row is quarantined (count).
+    #[arg(long, env = "DAVID_TASKS_QUARANTINE_LAPSES", default_value_t = 5, value_name = "N")]
+    pub quarantine_lapses: u32,
+
+    /// What happens when a server asks for input.
+    #[arg(long, env = "DAVID_TASKS_INPUT", default_value = "surface", value_name = "POLICY")]
+    pub input: InputChoice,
+
+    /// How long a question may wait for its answer (duration).
+    #[arg(long, env = "DAVID_TASKS_INPUT_TIMEOUT", default_value = "24h", value_parser = duration, value_name = "DURATION")]
+    pub input_timeout: Duration,
+
+    /// Hosts that may be reached by plain http and at private addresses, as they stand in the URL,
+    /// separated by commas.
+    #[arg(long, env = "DAVID_TASKS_TRUSTED_HOSTS", value_delimiter = ',', value_name = "HOST")]
+    pub trusted_hosts: Vec<String>,
+
+    /// How long a stop waits for tools/call requests that are out (duration). A call that is cut off
+    /// ends its Action as outcome_unknown, so this covers the longest call: 300 s and its write.
+    #[arg(long, env = "DAVID_TASKS_SHUTDOWN_GRACE", default_value = "310s", value_parser = duration, value_name = "DURATION")]
+    pub shutdown_grace: Duration,
+}
+
+/// `surface` or `fail`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum InputChoice {
+    /// Record the question and wait for david.answer_input.
+    Surface,
+    /// End the Action as input_unsupported.
+    Fail,
+}
+
+/// Settings that cannot work together.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Rule 4: a call must end, and be written, within its lease.
+    #[error(
+        "--poll-timeout {} and the {} a write may take do not fit --lease-term {}: raise the term or lower the timeout",
+        humantime::format_duration(*poll), humantime::format_duration(COMMIT_MARGIN), humantime::format_duration(*term)
+    )]
+    PollOutlivesLease {
+        /// `--poll-timeout`.
+        poll: Duration,
+        /// `--lease-term`.
+        term: Duration,
+    },
+    /// A setting that must be positive is zero.
+    #[error("{flag} must be more than zero")]
+    Zero {
+        /// Which.
+        flag: &'static str,
+    },
+    /// The ladder's foot is above its top.
+    #[error("{low} must not exceed {high}")]
+    Order {
+        /// The flag that should be lower.
+        low: &'static str,
+        /// The flag that should be higher.
+        high: &'static str,
+    },
+}
+
+impl WorkerConfig {
+    /// Refuses settings that cannot work.
+    ///
+    /// # Errors
+    /// The first such setting, with the reason.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let positive = [
+            ("--db-connections", self.db_connections == 0),
+            ("--lease-batch", self.lease_batch == 0),
+            ("--max-in-flight", self.max_in_flight == 0),
+            ("--max-response-bytes", self.max_response_bytes == 0),
+            ("--quarantine-lapses", self.quarantine_lapses == 0),
+            ("--idle-interval", self.idle_interval.is_zero()),
+            ("--poll-timeout", self.poll_timeout.is_zero()),
+            ("--connect-timeout", self.connect_timeout.is_zero()),
+            ("--poll-base", self.poll_base.is_zero()),
+            ("--retry-base", self.retry_base.is_zero()),
+            ("--statement-timeout", self.statement_timeout.is_zero()),
+            ("--input-timeout", self.input_timeout.is_zero()),
+        ];
+        if let Some((flag, _)) = positive.into_iter().find(|(_, zero)| *zero) {
+            return Err(ConfigError::Zero { flag });
+        }
+        if self.poll_timeout + COMMIT_MARGIN > self.lease_term {
+            return Err(ConfigError::PollOutlivesLease { poll: self.poll_timeout, term: self.lease_term });
+        }
+        if self.poll_base > self.poll_cap {
+            return Err(ConfigError::Order { low: "--poll-base", high: "--poll-cap" });
+        }
+        if self.retry_base > self.retry_cap {
+            return Err(ConfigError::Order { low: "--retry-base", high: "--retry-cap" });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn connect_options(&self) -> ConnectOptions {
+        ConnectOptions {
+            url: self.database.database_url.clone(),
+            connections: self.db_connections,
+            statement_timeout: self.statement_timeout,
+            acquire_timeout: Duration::from_secs(10),
+            application_name: "david-tasks".to_owned(),
+        }
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        Policy {
+            poll_base: self.poll_base,
+            poll_cap: self.poll_cap,
+            retry_base: self.retry_base,
+            retry_cap: self.retry_cap,
+            call_grace: self.call_grace,
+            quarantine_lapses: self.quarantine_lapses,
+            input: match self.input {
+                InputChoice::Surface => InputPolicy::Surface,
+                InputChoice::Fail => InputPolicy::Fail,
+            },
+            input_timeout: self.input_timeout,
+            ..Policy::default()
+        }
+    }
+
+    pub(crate) fn endpoint_policy(&self) -> EndpointPolicy {
+        EndpointPolicy { trusted_hosts: self.trusted_hosts.clone() }
+    }
+
+    pub(crate) fn remote_limits(&self) -> Limits {
+        Limits {
+            response_bytes: self.max_response_bytes,
+            connect_timeout: self.connect_timeout,
+            max_concurrent_requests: self.max_in_flight as usize,
+            ..Limits::default()
+        }
+    }
+}
+
+/// humantime, with a word on what is wrong and what would be right.
+fn duration(text: &str) -> Result<Duration, String> {
+    if text.trim_start().starts_with('-') {
+        return Err("a duration cannot be negative; write it like 500ms, 30s or 5m".to_owned());
+    }
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 500ms, 30s or 5m"))
+}

@@ -1,0 +1,296 @@
+//! One row, from its lease to the commit that ends the lease: plan → observe → decide → commit.
+
+use std::sync::Arc;
+
+use david_reconciler::{
+    Answer, Authority, CallReply, InputState, Jitter, Observation, PollReply, RemoteTaskId, Snapshot, Step,
+    Transition, authorise, decide, plan,
+};
+use david_schema::{CommitError, Committed, Guard, Leased, Write};
+use tokio::time::Instant;
+
+use crate::clock::LeaseClock;
+use crate::context::Context;
+use crate::crash;
+use crate::orphan;
+use crate::remote::{Target, ToolRequest};
+use crate::story;
+
+/// A leased row on its way.
+pub(crate) struct Drive {
+    context: Arc<Context>,
+    leased: Arc<Leased>,
+    clock: LeaseClock,
+    authority: Authority,
+    jitter: Jitter,
+}
+
+impl Drive {
+    /// Takes a row from a lease. Whether its server may be talked to is asked here, anew for every
+    /// lease (DESIGN rule 11).
+    pub(crate) fn new(context: Arc<Context>, leased: Leased, clock: LeaseClock) -> Self {
+        let endpoint =
+            leased.endpoint.as_ref().map_or(Ok(()), |endpoint| context.endpoints.check(&endpoint.url));
+        let authority = match authorise(leased.registration.as_ref(), &leased.run.user_id, endpoint) {
+            Authority::Granted if wants_credential(&leased) => Authority::NoCredential {
+                reason:
+                    "The registration wants a bearer credential, and this worker has no credential source."
+                        .to_owned(),
+            },
+            authority => authority,
+        };
+        let jitter = Jitter::thousandths(fastrand::i16(-100..=100));
+        Self { context, leased: Arc::new(leased), clock, authority, jitter }
+    }
+
+    /// Drives it. Returns once its lease is over, or has been given up to lapse.
+    pub(crate) async fn run(mut self) {
+        crash::point("leased");
+        match plan(&self.snapshot()) {
+            Step::Commit(transition @ Transition::BeginCall { .. }) => self.call(transition).await,
+            Step::Commit(transition @ Transition::SendAnswers { .. }) => self.answer(transition).await,
+            Step::Commit(transition) => {
+                self.commit(self.fence(), transition).await;
+            }
+            Step::Poll => self.poll().await,
+            Step::Cancel => self.cancel().await,
+        }
+    }
+
+    /// `queued` → `calling`, committed; then `tools/call`; then whatever came of it.
+    async fn call(&mut self, begin: Transition) {
+        let Some(target) = self.target() else { return self.release().await };
+        let request = match self.tool_request() {
+            Ok(request) => request,
+            Err(reason) => {
+                let verdict = david_reconciler::quarantine(&self.snapshot(), reason);
+                self.commit(self.fence(), verdict).await;
+                return;
+            }
+        };
+        if self.context.stopping.is_cancelled() {
+            return self.release().await;
+        }
+        let Transition::BeginCall { lease } = &begin else { return self.release().await };
+        let (sent, lease) = (Instant::now(), *lease);
+        crash::point("before_begin_call");
+        let Some(Committed::Applied { .. }) = self.commit(self.fence(), begin.clone()).await else { return };
+        self.clock = self.clock.extended(sent, lease);
+        self.leased = Arc::new(self.leased.after(&begin));
+        crash::point("call_begun");
+
+        // From here on a call may be on the wire: no shutdown interrupts this, only its deadline,
+        // which starts before the commit whose lease has to cover it.
+        let deadline = sent + self.leased.call.request_timeout;
+        let reply = self.context.remote.call_tool(&target, request, deadline).await;
+        crash::point("call_answered");
+        let remote = match &reply {
+            CallReply::Task { state, .. } => Some(state.id.clone()),
+            _ => None,
+        };
+        let transition = decide(&self.snapshot(), Observation::Call(reply));
+        self.settle_call(target, remote, transition).await;
+        crash::point("call_committed");
+    }
+
+    /// Writes what came of a call, however long the database takes to come back: nobody else can.
+    async fn settle_call(&mut self, target: Target, remote: Option<RemoteTaskId>, transition: Transition) {
+        let guard = Guard::Call(self.leased.task.fence);
+        let write = self.write(guard, transition);
+        let give_up = self.context.call_commits_until();
+        match self.context.committer.commit(write.clone(), give_up).await {
+            Ok(committed) => {
+                story::tell(&self.leased, &write.transition, &committed);
+                // A Run may be cancelled while its call is on the wire: the id has no row then.
+                let kept = matches!(committed, Committed::Applied { .. })
+                    && matches!(write.transition, Transition::Track { .. });
+                if let (Some(id), false) = (remote, kept) {
+                    orphan::cancel(&self.context, &self.leased, &target, &id).await;
+                }
+            }
+            Err(CommitError::RemoteTaskTaken) => {
+                let message = "The server gave this task the id of another live task.";
+                let verdict = david_reconciler::protocol_error(&self.snapshot(), message);
+                self.commit(guard, verdict).await;
+            }
+            Err(error) => self.refused(guard, error).await,
+        }
+    }
+
+    async fn poll(&mut self) {
+        let Some((target, remote)) = self.target().zip(self.leased.task.phase.remote().cloned()) else {
+            return self.release().await;
+        };
+        let Some(deadline) = self.clock.deadline(self.context.poll_timeout) else {
+            return self.release().await;
+        };
+        let reply = tokio::select! {
+            biased;
+            () = self.context.stopping.cancelled() => return self.release().await,
+            reply = self.context.remote.get_task(&target, &remote.id, deadline) => reply,
+        };
+        crash::point("poll_answered");
+        if let PollReply::Working(state) = &reply
+            && let Some(message) = &state.message
+        {
+            tracing::debug!(action.id = %self.leased.task.action_id, remote.message = message, "the task works");
+        }
+        let transition = decide(&self.snapshot(), Observation::Poll(reply));
+        match transition {
+            // The server still asks for a key whose answer may have been lost with a replica.
+            Transition::SendAnswers { .. } => self.answer(transition).await,
+            transition => {
+                self.commit(self.fence(), transition).await;
+                crash::point("poll_committed");
+            }
+        }
+    }
+
+    /// Marks answers as being sent, committed; then sends them.
+    async fn answer(&mut self, mark: Transition) {
+        let Transition::SendAnswers { answers } = &mark else { return self.release().await };
+        let answers = answers.clone();
+        if self.context.stopping.is_cancelled() {
+            return self.release().await;
+        }
+        let Some(Committed::Applied { .. }) = self.commit(self.fence(), mark.clone()).await else { return };
+        self.leased = Arc::new(self.leased.after(&mark));
+        crash::point("answers_marked");
+        self.update(answers).await;
+    }
+
+    async fn update(&mut self, answers: Vec<Answer>) {
+        let Some((target, remote)) = self.target().zip(self.leased.task.phase.remote().cloned()) else {
+            return self.release().await;
+        };
+        let Some(deadline) = self.clock.deadline(self.context.poll_timeout) else {
+            return self.release().await;
+        };
+        // Not interrupted by a shutdown: it is short, and what was sent should be told.
+        let ack = self.context.remote.update_task(&target, &remote.id, &answers, deadline).await;
+        crash::point("answers_sent");
+        let transition = decide(&self.snapshot(), Observation::Update(ack));
+        self.commit(self.fence(), transition).await;
+    }
+
+    async fn cancel(&mut self) {
+        let Some((target, remote)) = self.target().zip(self.leased.task.phase.remote().cloned()) else {
+            return self.release().await;
+        };
+        let Some(deadline) = self.clock.deadline(self.context.poll_timeout) else {
+            return self.release().await;
+        };
+        let ack = tokio::select! {
+            biased;
+            () = self.context.stopping.cancelled() => return self.release().await,
+            ack = self.context.remote.cancel_task(&target, &remote.id, deadline) => ack,
+        };
+        crash::point("cancel_sent");
+        let transition = decide(&self.snapshot(), Observation::Cancel(ack));
+        self.commit(self.fence(), transition).await;
+    }
+
+    /// Commits under `guard` for as long as the lease lasts.
+    async fn commit(&self, guard: Guard, transition: Transition) -> Option<Committed> {
+        let write = self.write(guard, transition);
+        match self.context.committer.commit(write.clone(), self.clock.lapses_at()).await {
+            Ok(committed) => {
+                story::tell(&self.leased, &write.transition, &committed);
+                Some(committed)
+            }
+            Err(error) => {
+                self.refused(guard, error).await;
+                None
+            }
+        }
+    }
+
+    /// A write that the database will not take must not come back for ever (DESIGN rule 15).
+    async fn refused(&self, guard: Guard, error: CommitError) {
+        let task = self.leased.task.id.0;
+        match &error {
+            CommitError::Unavailable(_) => {
+                tracing::error!(
+                    task.id = task,
+                    error = &error as &dyn std::error::Error,
+                    "a write was given up; the row lapses"
+                );
+            }
+            CommitError::RemoteTaskTaken | CommitError::Refused(_) => {
+                tracing::error!(
+                    task.id = task,
+                    error = &error as &dyn std::error::Error,
+                    "the row is quarantined"
+                );
+                let verdict = david_reconciler::quarantine(
+                    &self.snapshot(),
+                    "The database refused to store what the server sent.",
+                );
+                let write = self.write(guard, verdict);
+                if let Err(error) = self.context.committer.commit(write, self.clock.lapses_at()).await {
+                    tracing::error!(
+                        task.id = task,
+                        error = &error as &dyn std::error::Error,
+                        "the row lapses"
+                    );
+                }
+            }
+        }
+    }
+
+    async fn release(&self) {
+        self.context.committer.release(self.leased.task.id, self.leased.task.fence).await;
+    }
+
+    fn write(&self, guard: Guard, transition: Transition) -> Write {
+        Write { leased: Arc::clone(&self.leased), guard, transition }
+    }
+
+    fn fence(&self) -> Guard {
+        Guard::Fence(self.leased.task.fence)
+    }
+
+    fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot {
+            task: &self.leased.task,
+            call: &self.leased.call,
+            run: &self.leased.run,
+            authority: &self.authority,
+            inputs: &self.leased.inputs,
+            policy: &self.context.policy,
+            now: self.clock.now(),
+            jitter: self.jitter,
+        }
+    }
+
+    fn target(&self) -> Option<Target> {
+        let endpoint = self.leased.endpoint.as_ref()?;
+        Some(Target { registration_id: self.leased.task.registration_id.clone(), url: endpoint.url.clone() })
+    }
+}
+
+impl Drive {
+    /// What to send, if it can be sent at all.
+    fn tool_request(&self) -> Result<ToolRequest, &'static str> {
+        let request = self.leased.request.as_ref().ok_or("The Action does not say what to call.")?;
+        let arguments = serde_json::from_str(&request.arguments).map_err(
+            |_| "The arguments hold a number or a string that JSON allows but that cannot be sent.",
+        )?;
+        let answers = self.leased.inputs.iter().filter_map(|input| match &input.state {
+            InputState::Answered(response) | InputState::Sending(response) => {
+                Some(Answer { key: input.key.clone(), response: response.clone() })
+            }
+            InputState::Pending | InputState::Sent => None,
+        });
+        Ok(ToolRequest {
+            tool: request.tool.clone(),
+            arguments,
+            request_state: request.request_state.clone(),
+            input_responses: answers.collect(),
+        })
+    }
+}
+
+fn wants_credential(leased: &Leased) -> bool {
+    leased.endpoint.as_ref().is_some_and(|endpoint| endpoint.auth_type != "none")
+}

@@ -1,0 +1,29 @@
+//! The worker: the only crate with IO beyond SQL.
+//!
+//! ```text
+//! leaser ─→ drive: plan → observe → decide ─→ committer ─→ (released)
+//!   SQL            pure    remote    pure        SQL, fenced
+//! ```
+//!
+//! The [`leaser`] takes due rows, a [`drive`] takes one row through the path, the [`committer`]
+//! gathers decisions into batches. [`remote`] is the only module that names the MCP SDK's types.
+//! There is no start-up recovery: a row found after a crash is leased like any other.
+
+pub mod audit;
+mod cli;
+mod clock;
+mod committer;
+pub mod config;
+mod context;
+pub mod crash;
+mod drive;
+mod endpoint_policy;
+mod leaser;
+mod orphan;
+pub mod remote;
+mod signals;
+mod story;
+mod telemetry;
+pub mod worker;
+
+pub use cli::main;

@@ -1,0 +1,7 @@
+//! `david-tasks`: see `david-tasks --help`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    david_tasks::main()
+}

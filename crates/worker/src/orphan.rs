@@ -1,0 +1,51 @@
+//! A remote task that no row could take in: its Action ended or vanished while the call was out.
+
+use std::time::Duration;
+
+use david_reconciler::{Ack, RemoteTaskId};
+use david_schema::Leased;
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::remote::Target;
+
+/// Tries at the cancel; best effort, since nothing durable remembers it.
+const TRIES: u32 = 4;
+
+/// Cancels `id` remotely, but only after a successful read has shown that no live row holds it: a
+/// server that restarts its ids may have given this one to somebody else (DESIGN rule 2).
+pub(crate) async fn cancel(context: &Context, leased: &Leased, target: &Target, id: &RemoteTaskId) {
+    let action = &leased.task.action_id;
+    match context.ledger.remote_task_is_held(&target.registration_id, id).await {
+        Ok(false) => {}
+        Ok(true) => {
+            tracing::warn!(action.id = %action, remote.task = %id, "the task id that came late belongs to a live row");
+            return;
+        }
+        Err(error) => {
+            tracing::warn!(
+                action.id = %action, remote.task = %id, error = &error as &dyn std::error::Error,
+                "nobody knows whether a live row holds the task id that came late; it is not cancelled"
+            );
+            return;
+        }
+    }
+    let mut pause = Duration::from_millis(250);
+    for _ in 0..TRIES {
+        let deadline = Instant::now() + context.poll_timeout;
+        match context.remote.cancel_task(target, id, deadline).await {
+            Ack::Acknowledged => {
+                tracing::info!(action.id = %action, remote.task = %id, "cancelled a remote task that came too late");
+                return;
+            }
+            Ack::Refused(refusal) => {
+                tracing::debug!(action.id = %action, remote.task = %id, ?refusal, "the cancel was refused");
+            }
+        }
+        tokio::select! {
+            () = context.aborting.cancelled() => break,
+            () = tokio::time::sleep(pause) => pause *= 2,
+        }
+    }
+    tracing::warn!(action.id = %action, remote.task = %id, "a remote task that came too late could not be cancelled");
+}

@@ -1,0 +1,76 @@
+//! The way to MCP servers: the only module that names the SDK's types.
+//!
+//! Four requests ([`Clients::call_tool`], [`Clients::get_task`], [`Clients::update_task`],
+//! [`Clients::cancel_task`]), each of which returns an observation and never an error, and none of
+//! which outlives its deadline: the SDK has no time-out of its own anywhere.
+//!
+//! ```text
+//! request.rs ─→ clients.rs ─→ connect.rs ─→ transport.rs ─→ rmcp ─→ server
+//!     │  ↖ tolerant.rs (results)   ↖ failure.rs (errors)
+//! ```
+
+mod clients;
+mod connect;
+mod failure;
+mod request;
+mod tolerant;
+mod transport;
+
+use std::time::Duration;
+
+use david_reconciler::{Answer, RegistrationId, RequestState, ToolName};
+use serde_json::{Map, Value};
+
+pub use clients::Clients;
+
+/// Which server, on whose behalf.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// One client is shared by all calls of one registration.
+    pub registration_id: RegistrationId,
+    /// The endpoint. The endpoint policy has been asked about it.
+    pub url: String,
+}
+
+/// One `tools/call`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolRequest {
+    /// The server's name of the tool.
+    pub tool: ToolName,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// Echoed when the server asked for input before; none when none came.
+    pub request_state: Option<RequestState>,
+    /// Answers to what it asked.
+    pub input_responses: Vec<Answer>,
+}
+
+/// Bounds on what a server can cost us.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Longest reply that is read, in bytes.
+    pub response_bytes: usize,
+    /// Longest a TCP and TLS connection may take to be made.
+    pub connect_timeout: Duration,
+    /// Longest silence of a server in the middle of a reply. Longer than any call may take, since a
+    /// tool may think that long before its first byte; what an abandoned request keeps, it keeps
+    /// until then.
+    pub read_timeout: Duration,
+    /// Requests of one client in flight. The SDK's default of 16 lets 16 hung polls block a
+    /// registration; the caller has bounds of its own.
+    pub max_concurrent_requests: usize,
+    /// A client that was not used for this long is closed.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            response_bytes: 8 * 1024 * 1024,
+            connect_timeout: Duration::from_secs(5),
+            read_timeout: Duration::from_secs(305),
+            max_concurrent_requests: 512,
+            idle: Duration::from_secs(300),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The four requests, each bounded by its deadline.
+
+use david_reconciler::{Ack, Answer, CallReply, PollReply, RemoteTaskId};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest,
+    GetTaskParams, GetTaskRequest, InputResponses, ServerResult, UpdateTaskParams, UpdateTaskRequest,
+};
+use rmcp::service::PeerRequestOptions;
+use tokio::time::Instant;
+
+use super::failure::{Failure, Refused};
+use super::{Clients, Target, ToolRequest, tolerant};
+
+impl Clients {
+    /// `tools/call`, once. Whatever happens is told by the reply, and so is whether the tool may
+    /// have run.
+    pub async fn call_tool(&self, target: &Target, request: ToolRequest, deadline: Instant) -> CallReply {
+        let mut params =
+            CallToolRequestParams::new(request.tool.as_str().to_owned()).with_arguments(request.arguments);
+        params.request_state = request.request_state.map(|state| state.as_str().to_owned());
+        if !request.input_responses.is_empty() {
+            params.input_responses = Some(responses(&request.input_responses));
+        }
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        match self.send(target, request, deadline).await {
+            Ok(result) => tolerant::call_reply(result),
+            Err(failure) => failure.of_call(),
+        }
+    }
+
+    /// `tasks/get`.
+    pub async fn get_task(&self, target: &Target, id: &RemoteTaskId, deadline: Instant) -> PollReply {
+        let request = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(id.expose())));
+        match self.send(target, request, deadline).await {
+            Ok(result) => tolerant::poll_reply(id, result),
+            Err(failure) => match failure.of_task() {
+                Refused::Refusal(refusal) => PollReply::Refused(refusal),
+                Refused::TooLarge(detail) => PollReply::TooLarge { detail },
+            },
+        }
+    }
+
+    /// `tasks/update` with these answers.
+    pub async fn update_task(
+        &self,
+        target: &Target,
+        id: &RemoteTaskId,
+        answers: &[Answer],
+        deadline: Instant,
+    ) -> Ack {
+        let params = UpdateTaskParams::new(id.expose(), responses(answers));
+        let request = ClientRequest::UpdateTaskRequest(UpdateTaskRequest::new(params));
+        ack(self.send(target, request, deadline).await)
+    }
+
+    /// `tasks/cancel`.
+    pub async fn cancel_task(&self, target: &Target, id: &RemoteTaskId, deadline: Instant) -> Ack {
+        let params = CancelTaskParams::new(id.expose());
+        let request = ClientRequest::CancelTaskRequest(CancelTaskRequest::new(params));
+        ack(self.send(target, request, deadline).await)
+    }
+
+    async fn send(
+        &self,
+        target: &Target,
+        request: ClientRequest,
+        deadline: Instant,
+    ) -> Result<ServerResult, Failure> {
+        let peer = self.peer(target, deadline).await?;
+        if Instant::now() >= deadline {
+            return Err(Failure::connect_timeout());
+        }
+        let answered = async {
+            let handle = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await?;
+            handle.await_response().await
+        };
+        match tokio::time::timeout_at(deadline, answered).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(Failure::of_request(&error)),
+            Err(_elapsed) => Err(Failure::timeout()),
+        }
+    }
+}
+
+fn responses(answers: &[Answer]) -> InputResponses {
+    answers.iter().map(|answer| (answer.key.to_string(), answer.response.clone())).collect()
+}
+
+/// Acknowledgements are empty; anything but an error is one.
+fn ack(result: Result<ServerResult, Failure>) -> Ack {
+    match result {
+        Ok(_) => Ack::Acknowledged,
+        Err(failure) => match failure.of_task() {
+            Refused::Refusal(refusal) => Ack::Refused(refusal),
+            // The reply to a request that was taken in; its size does not matter.
+            Refused::TooLarge(_) => Ack::Acknowledged,
+        },
+    }
+}

@@ -1,0 +1,157 @@
+//! Reading results that the SDK returned, the one place where a raw value is looked into
+//! (docs/adr/0001).
+//!
+//! The SDK's union of results drops a whole reply over one field that is not as its types want it:
+//! a float where an integer belongs, a missing timestamp, an unknown kind of question. What it
+//! cannot type it still hands back as a value, and a typed result turns into one; so everything is
+//! read here in the same way: what matters is required, what does not is optional, and what makes
+//! no sense is malformed.
+
+use std::time::Duration;
+
+use david_reconciler::{
+    CallReply, InputKey, PollReply, Refusal, RemoteError, RemoteState, RemoteStatus, RemoteTaskId,
+    RequestState, ToolResult, Verdict,
+};
+use rmcp::model::ServerResult;
+use serde_json::{Map, Value};
+
+type Object = Map<String, Value>;
+
+/// What a `tools/call` brought.
+pub(super) fn call_reply(result: ServerResult) -> CallReply {
+    let malformed = |detail: &str| CallReply::Malformed { detail: detail.to_owned() };
+    let Some(reply) = object_of(result) else {
+        return malformed("the result is not an object.");
+    };
+    match reply.get("resultType").map(Value::as_str) {
+        // Absent means complete (PROTOCOL 3). A reply without any content is an empty success: the
+        // server said that it is complete.
+        None | Some(Some("complete")) => CallReply::Result(tool_result(&reply)),
+        Some(Some("task")) => task_handle(&reply),
+        Some(Some("input_required")) => match input_requests(&reply) {
+            Some(requests) => CallReply::InputRequired { requests, request_state: request_state(&reply) },
+            None => malformed("it asks for input without saying what."),
+        },
+        Some(Some(_) | None) => malformed("its resultType is unknown."),
+    }
+}
+
+/// What a `tasks/get` for `asked` brought.
+pub(super) fn poll_reply(asked: &RemoteTaskId, result: ServerResult) -> PollReply {
+    read_poll(asked, result)
+        .unwrap_or_else(|detail| PollReply::Refused(Refusal::Malformed { detail: detail.to_owned() }))
+}
+
+fn read_poll(asked: &RemoteTaskId, result: ServerResult) -> Result<PollReply, &'static str> {
+    // The SDK takes a reply marked as a task handle for one, and forgets its result and error.
+    let lossy = matches!(result, ServerResult::CreateTaskResult(_));
+    let reply = object_of(result).ok_or("The result is not an object.")?;
+    // The SDK does not compare, and the wrong task's result would be worse than none.
+    if reply.get("taskId").and_then(Value::as_str) != Some(asked.expose()) {
+        return Err("The reply is about another task than was asked for.");
+    }
+    let status = reply.get("status").and_then(Value::as_str).and_then(RemoteStatus::parse);
+    let state = remote_state(asked.clone(), &reply);
+    Ok(match status.ok_or("The task's status is missing or unknown.")? {
+        RemoteStatus::Working => PollReply::Working(state),
+        RemoteStatus::Cancelled => PollReply::Cancelled(state),
+        RemoteStatus::InputRequired | RemoteStatus::Completed | RemoteStatus::Failed if lossy => {
+            return Err("The reply is marked as a new task, and what it brings is lost.");
+        }
+        RemoteStatus::InputRequired => {
+            let requests = input_requests(&reply).ok_or("The task asks for input without saying what.")?;
+            PollReply::InputRequired { state, requests }
+        }
+        RemoteStatus::Completed => {
+            let result = reply.get("result").and_then(Value::as_object);
+            PollReply::Completed {
+                state,
+                result: tool_result(result.ok_or("The task is completed without a result.")?),
+            }
+        }
+        RemoteStatus::Failed => {
+            let error = reply.get("error").and_then(Value::as_object);
+            PollReply::Failed {
+                state,
+                error: remote_error(error.ok_or("The task failed without an error.")?),
+            }
+        }
+    })
+}
+
+/// A handle is worth a task that may be running: its id is rescued whatever else is wrong. A status
+/// we do not know is one to ask about.
+fn task_handle(reply: &Object) -> CallReply {
+    let id = reply.get("taskId").and_then(Value::as_str).unwrap_or_default();
+    match RemoteTaskId::parse(id) {
+        Ok(id) => CallReply::Task {
+            status: reply
+                .get("status")
+                .and_then(Value::as_str)
+                .and_then(RemoteStatus::parse)
+                .unwrap_or(RemoteStatus::Working),
+            state: remote_state(id, reply),
+        },
+        Err(error) => CallReply::Malformed { detail: format!("{error}.") },
+    }
+}
+
+fn remote_state(id: RemoteTaskId, reply: &Object) -> RemoteState {
+    RemoteState {
+        id,
+        ttl: reply.get("ttlMs").and_then(milliseconds),
+        poll_interval: reply.get("pollIntervalMs").and_then(milliseconds),
+        message: reply.get("statusMessage").and_then(Value::as_str).map(str::to_owned),
+    }
+}
+
+/// Any number that can be one of milliseconds; one real server sends `500.0`.
+fn milliseconds(value: &Value) -> Option<Duration> {
+    match value.as_u64() {
+        Some(whole) => Some(Duration::from_millis(whole)),
+        None => {
+            value.as_f64().map(|float| Duration::try_from_secs_f64(float / 1000.0).unwrap_or(Duration::ZERO))
+        }
+    }
+}
+
+fn tool_result(result: &Object) -> ToolResult {
+    ToolResult {
+        content: result.get("content").and_then(Value::as_array).cloned().unwrap_or_default(),
+        structured_content: result.get("structuredContent").cloned(),
+        verdict: match result.get("isError") {
+            Some(Value::Bool(true)) => Verdict::Error,
+            Some(_) | None => Verdict::Success,
+        },
+    }
+}
+
+fn remote_error(error: &Object) -> RemoteError {
+    RemoteError {
+        code: error.get("code").and_then(Value::as_i64).unwrap_or(0),
+        message: error.get("message").and_then(Value::as_str).unwrap_or("no message").to_owned(),
+        data: error.get("data").cloned(),
+    }
+}
+
+fn input_requests(reply: &Object) -> Option<Vec<(InputKey, Value)>> {
+    let requests = reply.get("inputRequests")?.as_object()?;
+    Some(requests.iter().map(|(key, request)| (InputKey::new(key), request.clone())).collect())
+}
+
+fn request_state(reply: &Object) -> Option<RequestState> {
+    reply.get("requestState").and_then(Value::as_str).map(RequestState::new)
+}
+
+/// Typed or not, a result is a value again.
+fn object_of(result: ServerResult) -> Option<Object> {
+    let value = match result {
+        ServerResult::CustomResult(custom) => custom.0,
+        typed => serde_json::to_value(typed).ok()?,
+    };
+    match value {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}

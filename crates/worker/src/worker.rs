@@ -1,0 +1,113 @@
+//! One replica: leaser, committer, and an orderly stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use david_schema::{Ledger, LevelError, ReplicaId, check_level};
+use tokio_util::sync::CancellationToken;
+
+use crate::committer::Committer;
+use crate::config::WorkerConfig;
+use crate::context::Context;
+use crate::leaser::{Leaser, Leasing};
+use crate::remote::Clients;
+use crate::signals;
+
+/// How a replica ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Everything in flight was finished or released.
+    Clean,
+    /// The grace was over before every call in flight had ended; those rows become
+    /// `outcome_unknown` when their leases lapse.
+    GraceOver,
+}
+
+/// Runs a replica until it is told to stop (SIGTERM or SIGINT; a second signal ends the grace).
+///
+/// # Errors
+/// When the configuration cannot work, or the database's schema is older than this binary needs.
+/// A database that is down is waited for.
+pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
+    config.check()?;
+    let ledger = Ledger::open(&config.connect_options()).context("the database URL cannot be read")?;
+    let stopping = CancellationToken::new();
+    let aborting = CancellationToken::new();
+    signals::listen(stopping.clone(), aborting.clone())?;
+
+    let replica = ReplicaId::new();
+    if !wait_for_database(&ledger, &stopping).await? {
+        return Ok(Stopped::Clean);
+    }
+    let (committer, commit_loop) = Committer::new(ledger.clone(), replica);
+    let commit_loop = tokio::spawn(commit_loop.run());
+    let context = Arc::new(Context {
+        committer,
+        ledger,
+        remote: Clients::new(config.remote_limits()).context("the HTTP client cannot be set up")?,
+        policy: config.policy(),
+        endpoints: config.endpoint_policy(),
+        poll_timeout: config.poll_timeout,
+        stopping: stopping.clone(),
+        aborting: aborting.clone(),
+    });
+    let leasing = Leasing {
+        replica,
+        term: config.lease_term,
+        batch: config.lease_batch,
+        in_flight: config.max_in_flight,
+        idle: config.idle_interval,
+    };
+    tracing::info!(replica.id = %replica.0, "the worker leases");
+
+    let mut work = tokio::spawn(async move {
+        Leaser::new(context, leasing).run().await;
+        // The committer's last handle went with the context: its loop ends when all is answered.
+        commit_loop.await
+    });
+    let stopped = tokio::select! {
+        ended = &mut work => {
+            ended.context("the leasing task panicked")?.context("the committing task panicked")?;
+            Stopped::Clean
+        }
+        () = grace_over(&stopping, &aborting, config.shutdown_grace) => Stopped::GraceOver,
+    };
+    match stopped {
+        Stopped::Clean => tracing::info!("stopped; nothing is left in flight"),
+        Stopped::GraceOver => {
+            aborting.cancel();
+            tracing::warn!("stopped with calls still in flight");
+        }
+    }
+    Ok(stopped)
+}
+
+/// Waits until the database answers and is migrated. False when told to stop first.
+async fn wait_for_database(ledger: &Ledger, stopping: &CancellationToken) -> anyhow::Result<bool> {
+    let mut pause = Duration::from_millis(250);
+    loop {
+        match check_level(ledger.pool()).await {
+            Ok(()) => return Ok(true),
+            Err(error @ (LevelError::Missing | LevelError::Old { .. })) => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the database does not answer; trying again (is DATABASE_URL right, and the server up?)"
+                );
+            }
+        }
+        tokio::select! {
+            () = stopping.cancelled() => return Ok(false),
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
+        }
+    }
+}
+
+async fn grace_over(stopping: &CancellationToken, aborting: &CancellationToken, grace: Duration) {
+    stopping.cancelled().await;
+    tokio::select! {
+        () = tokio::time::sleep(grace) => {}
+        () = aborting.cancelled() => {}
+    }
+}

@@ -1,0 +1,1 @@
+//! End-to-end tests: real replicas as processes, real Postgres, real MCP servers.
