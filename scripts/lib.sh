@@ -31,15 +31,23 @@ need_rust() {
   apt_install cc gcc libc6-dev
 }
 
-# The server's programs, not a running server. Debian keeps them out of PATH.
+# Where the server's programs are: Debian and Homebrew keep them out of PATH.
+postgres_bin() {
+  local dir
+  if [ -n "${DAVID_PG_BIN:-}" ]; then echo "$DAVID_PG_BIN"; return; fi
+  if command -v initdb >/dev/null; then dirname "$(command -v initdb)"; return; fi
+  for dir in $(printf '%s\n' /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /opt/homebrew/opt/postgresql*/bin /usr/local/opt/postgresql*/bin | sort -rV); do
+    if [ -x "$dir/initdb" ]; then echo "$dir"; return; fi
+  done
+  return 1
+}
+
+# The programs, not a running server: Debian's package would start one, unless told not to.
 need_postgres() {
-  if command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null \
-     || compgen -G '/usr/pgsql-*/bin/initdb' >/dev/null || compgen -G '/opt/homebrew/opt/postgresql*/bin/initdb' >/dev/null \
-     || compgen -G '/usr/local/opt/postgresql*/bin/initdb' >/dev/null || [ -n "${DAVID_PG_BIN:-}" ]; then
-    return
-  fi
-  # Without this, Debian's package starts a server of its own.
+  if postgres_bin >/dev/null; then return; fi
   as_root mkdir -p /etc/postgresql-common
-  [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
+  [ -e /etc/postgresql-common/createcluster.conf ] \
+    || echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
   apt_install initdb postgresql
+  postgres_bin >/dev/null || die "Postgres was installed, but initdb is not where it is looked for; set DAVID_PG_BIN"
 }

@@ -124,19 +124,19 @@ impl Ledger {
         Ok(done.rows_affected())
     }
 
-    /// Whether a live row holds this remote id. Only a successful no permits cancelling an id that
-    /// could not be persisted (DESIGN rule 2).
+    /// Whether a remote id that could not be persisted may be cancelled: no live row holds it, and
+    /// its registration may still be talked to (DESIGN rules 2 and 11).
     ///
     /// # Errors
     /// When the database does not answer: then nobody knows, and nothing may be cancelled.
-    pub async fn remote_task_is_held(
+    pub async fn may_cancel(
         &self,
         registration: &RegistrationId,
         id: &RemoteTaskId,
     ) -> Result<bool, LedgerError> {
-        sqlx::query_file_scalar!("../../sql/find_remote_task.sql", registration.as_str(), id.expose())
+        sqlx::query_file_scalar!("../../sql/may_cancel.sql", registration.as_str(), id.expose())
             .fetch_one(&self.pool)
             .await
-            .map_err(LedgerError::new("look for a remote task"))
+            .map_err(LedgerError::new("say whether a remote task may be cancelled"))
     }
 }

@@ -11,6 +11,7 @@ mod changes;
 mod commit;
 mod error;
 mod events;
+mod hold;
 mod lease;
 mod leased;
 mod ledger;

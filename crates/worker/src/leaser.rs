@@ -87,7 +87,11 @@ impl Leaser {
             }
         }
         // Wait for room for one row, then take as many as there is room for.
-        let Ok(first) = Arc::clone(&self.room).acquire_owned().await else { return Ok(self.leasing.idle) };
+        let first = tokio::select! {
+            biased;
+            () = self.context.stopping.cancelled() => return Ok(self.leasing.idle),
+            first = Arc::clone(&self.room).acquire_owned() => first,
+        };
         let room = u32::try_from(self.room.available_permits()).unwrap_or(u32::MAX).saturating_add(1);
         let limit = room.min(self.leasing.batch);
         drop(first);

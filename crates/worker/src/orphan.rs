@@ -16,10 +16,13 @@ const TRIES: u32 = 4;
 /// server that restarts its ids may have given this one to somebody else (DESIGN rule 2).
 pub(crate) async fn cancel(context: &Context, leased: &Leased, target: &Target, id: &RemoteTaskId) {
     let action = &leased.task.action_id;
-    match context.ledger.remote_task_is_held(&target.registration_id, id).await {
-        Ok(false) => {}
-        Ok(true) => {
-            tracing::warn!(action.id = %action, remote.task = %id, "the task id that came late belongs to a live row");
+    match context.ledger.may_cancel(&target.registration_id, id).await {
+        Ok(true) => {}
+        Ok(false) => {
+            tracing::warn!(
+                action.id = %action, remote.task = %id,
+                "the task id that came late is a live row's, or its server may not be talked to; it is not cancelled"
+            );
             return;
         }
         Err(error) => {
