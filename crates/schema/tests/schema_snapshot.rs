@@ -1,5 +1,4 @@
 //! What the migrations add up to, for reading and for noticing changes.
-#![expect(clippy::expect_used, reason = "a test's helpers fail by panicking")]
 
 use david_testkit::TestDb;
 use sqlx::Row;
@@ -50,7 +49,9 @@ order by part, name, position, line
 async fn the_schema_is_what_docs_schema_txt_says() {
     let db = TestDb::create().await.expect("a database");
     let rows = sqlx::query(CATALOGUE).fetch_all(&db.pool).await.expect("the catalogue");
-    let mut actual = String::from("# What the migrations add up to. Generated: UPDATE_DOCS=1 cargo test -p david-schema --test schema_snapshot\n");
+    let mut actual = String::from(
+        "# What the migrations add up to. Generated: UPDATE_DOCS=1 cargo test -p david-schema --test schema_snapshot\n",
+    );
     for row in rows {
         actual.push_str(&row.try_get::<String, _>("line").expect("a line"));
         actual.push('\n');

@@ -5,7 +5,7 @@
 //!   SQL            pure    remote    pure        SQL, fenced
 //! ```
 //!
-//! The [`leaser`] takes due rows, a [`drive`] takes one row through the path, the [`committer`]
+//! The `leaser` takes due rows, a `drive` takes one row through the path, the `committer`
 //! gathers decisions into batches. [`remote`] is the only module that names the MCP SDK's types.
 //! There is no start-up recovery: a row found after a crash is leased like any other.
 
