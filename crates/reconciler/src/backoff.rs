@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{Phase, RetryAfter, Snapshot, Timestamp};
+use crate::{InputSubject, Phase, RetryAfter, Snapshot, Timestamp};
 
 /// A factor of 0.9 to 1.1, drawn by the caller: −100 … 100 thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +43,7 @@ pub(crate) fn poll_delay(
         _ => 5,
     };
     let ladder = policy.poll_base.saturating_mul(step).min(policy.poll_cap);
-    let wanted = ladder.max(floor.unwrap_or_default().min(policy.poll_interval_ceiling));
-    before_expiry(snapshot, snapshot.jitter.spread(wanted), expires_at)
+    before_expiry(snapshot, at_least(snapshot, ladder, floor), expires_at)
 }
 
 /// Until a task that waits for input is looked at again.
@@ -53,9 +52,14 @@ pub(crate) fn input_delay(
     floor: Option<Duration>,
     expires_at: Option<Timestamp>,
 ) -> Duration {
-    let policy = snapshot.policy;
-    let wanted = policy.input_poll.max(floor.unwrap_or_default().min(policy.poll_interval_ceiling));
-    before_expiry(snapshot, snapshot.jitter.spread(wanted), expires_at)
+    before_expiry(snapshot, at_least(snapshot, snapshot.policy.input_poll, floor), expires_at)
+}
+
+/// The longer of `own` and what the server asks for, spread. The latter is a floor, so jitter may
+/// lengthen but not undercut it.
+fn at_least(snapshot: &Snapshot<'_>, own: Duration, floor: Option<Duration>) -> Duration {
+    let asked = floor.unwrap_or_default().min(snapshot.policy.poll_interval_ceiling);
+    snapshot.jitter.spread(own.max(asked)).max(asked)
 }
 
 /// Until the next try after `attempt` failures in a row, the present one counted.
@@ -64,19 +68,31 @@ pub(crate) fn retry_delay(snapshot: &Snapshot<'_>, attempt: u32, retry_after: Re
     let doublings = attempt.saturating_sub(1).min(31);
     let own = policy.retry_base.saturating_mul(1 << doublings).min(policy.retry_cap);
     let spread = snapshot.jitter.spread(own);
-    // What the server asks for is a floor, so jitter may not undercut it.
+    let own = match &snapshot.task.phase {
+        Phase::Working { remote } | Phase::InputRequired { subject: InputSubject::Task(remote), .. } => {
+            last_look(snapshot, spread, remote.expires_at)
+        }
+        Phase::Queued
+        | Phase::Calling { .. }
+        | Phase::InputRequired { subject: InputSubject::Call { .. }, .. }
+        | Phase::Cancelling { .. }
+        | Phase::Finalised { .. } => spread,
+    };
+    // What the server asks for is a floor, so neither jitter nor the TTL may undercut it.
     let asked = retry_after.unwrap_or_default().min(policy.retry_after_ceiling);
-    before_deadline(snapshot, spread.max(asked))
+    before_deadline(snapshot, own.max(asked))
 }
 
-/// One poll is made shortly before the TTL passes (DESIGN rule 12).
 fn before_expiry(snapshot: &Snapshot<'_>, delay: Duration, expires_at: Option<Timestamp>) -> Duration {
-    let last_look = expires_at.map(|at| at.saturating_sub(snapshot.policy.expiry_margin));
-    let delay = match last_look {
+    before_deadline(snapshot, last_look(snapshot, delay, expires_at))
+}
+
+/// One poll is made shortly before the TTL passes, however long the delay would be (DESIGN rule 12).
+fn last_look(snapshot: &Snapshot<'_>, delay: Duration, expires_at: Option<Timestamp>) -> Duration {
+    match expires_at.map(|at| at.saturating_sub(snapshot.policy.expiry_margin)) {
         Some(at) if at > snapshot.now => delay.min(at.since(snapshot.now)),
         Some(_) | None => delay,
-    };
-    before_deadline(snapshot, delay)
+    }
 }
 
 /// The deadline is acted upon when it passes, not a retry later. It means nothing any more to a row

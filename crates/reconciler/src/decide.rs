@@ -8,6 +8,7 @@
 mod ack;
 mod call;
 mod poll;
+mod refusal;
 
 use crate::{InputSubject, Observation, Phase, Snapshot, Transition};
 
@@ -22,8 +23,8 @@ pub fn decide(snapshot: &Snapshot<'_>, observation: Observation) -> Transition {
             poll::decide(snapshot, remote, reply)
         }
 
-        (Phase::InputRequired { subject: InputSubject::Task(_), .. }, Observation::Update(ack)) => {
-            ack::of_update(snapshot, ack)
+        (Phase::InputRequired { subject: InputSubject::Task(remote), .. }, Observation::Update(ack)) => {
+            ack::of_update(snapshot, remote, ack)
         }
 
         (Phase::Cancelling { .. }, Observation::Cancel(ack)) => ack::of_cancel(snapshot, ack),

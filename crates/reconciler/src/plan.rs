@@ -81,6 +81,11 @@ fn lost_call(snapshot: &Snapshot<'_>) -> Transition {
         return Transition::RepairCancel;
     }
     match snapshot.call.repeat {
+        // A call that kills whoever makes it must not go on to the next replica for ever. Its row
+        // counts no lapse, since `calling` was committed, but every loss is an attempt (rule 16).
+        Repeat::Idempotent if snapshot.task.attempt >= snapshot.policy.quarantine_lapses => {
+            quarantine(snapshot, "The replicas that made the call were lost too many times in a row.")
+        }
         Repeat::Idempotent => Transition::Requeue {
             delay: std::time::Duration::ZERO,
             attempt: snapshot.task.attempt.saturating_add(1),
@@ -140,6 +145,8 @@ fn input_limits(snapshot: &Snapshot<'_>, since: Timestamp) -> Option<Transition>
 
 fn plan_input(snapshot: &Snapshot<'_>, subject: &InputSubject, since: Timestamp) -> Step {
     match subject {
+        // An answer may have been lost with a replica: only the server can tell.
+        InputSubject::Task(_) if sending(snapshot) => Step::Poll,
         InputSubject::Task(_) => {
             let answers = answered(snapshot);
             if answers.is_empty() { Step::Poll } else { Step::Commit(Transition::SendAnswers { answers }) }
@@ -155,6 +162,10 @@ fn plan_input(snapshot: &Snapshot<'_>, subject: &InputSubject, since: Timestamp)
 
 fn unanswered(snapshot: &Snapshot<'_>) -> bool {
     snapshot.inputs.iter().any(|input| input.state == InputState::Pending)
+}
+
+fn sending(snapshot: &Snapshot<'_>) -> bool {
+    snapshot.inputs.iter().any(|input| matches!(input.state, InputState::Sending(_)))
 }
 
 fn answered(snapshot: &Snapshot<'_>) -> Vec<Answer> {

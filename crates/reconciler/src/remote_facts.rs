@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use crate::{RemoteState, RemoteStatus, RemoteTask, Timestamp};
 
+/// A time to live beyond this is unlimited in all but name. The instant it leads to may have been cut
+/// to what can be stored, so a shorter one cannot be counted from it.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// The task after news of it. `known` is none for a task that was just created.
 pub(crate) fn learn(
     known: Option<&RemoteTask>,
@@ -28,6 +32,8 @@ fn expiry(known: Option<&RemoteTask>, ttl: Option<Duration>, now: Timestamp) -> 
         return Some(now.saturating_add(ttl));
     };
     Some(match before {
+        Some(before) if before == ttl => at,
+        Some(before) if before > CENTURY => now.saturating_add(ttl),
         Some(before) => at.saturating_sub(before).saturating_add(ttl),
         // Adopted: Core named the expiry, and knows better when the task was created.
         None => at,
@@ -78,6 +84,13 @@ mod tests {
     #[test]
     fn the_expiry_of_an_adopted_task_is_kept() {
         assert_eq!(after(Some(known(Some(700), None)), Some(80)), Some(700));
+    }
+
+    #[test]
+    fn an_endless_ttl_that_becomes_a_short_one_is_counted_from_now() {
+        let endless = expiry(None, Some(Duration::MAX), Timestamp(900));
+        let known = RemoteTask { ttl: Some(Duration::MAX), expires_at: endless, ..known(None, None) };
+        assert_eq!(after(Some(known), Some(50)), Some(1050));
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub struct Snapshot<'a> {
     pub run: &'a Run,
     /// May we talk to the server?
     pub authority: &'a Authority,
-    /// The present round of questions, in phase `input_required`; else empty.
+    /// The present round of questions, in phase `input_required`. Elsewhere they are of a round that is
+    /// over, or none.
     pub inputs: &'a [InputRequest],
     /// Limits.
     pub policy: &'a Policy,

@@ -205,6 +205,8 @@ impl Transition {
     pub fn events(&self) -> &'static [EventName] {
         match self {
             Self::Track { .. } => &[EventName::Created],
+            // Without a new question it is but a poll.
+            Self::AwaitInput { requests, .. } if requests.is_empty() => &[],
             Self::AwaitInput { .. } => &[EventName::InputRequired],
             Self::AnswersSent { .. } => &[EventName::Working],
             Self::Finish(finish) => match (finish.debt, finish.outcome) {

@@ -29,6 +29,9 @@ pub struct Leased {
     pub request: Option<CallRequest>,
     /// The present round of questions.
     pub inputs: Vec<InputRequest>,
+    /// Set when a question or an answer is JSON to Postgres but not to us (a number beyond any
+    /// float): the row must end, or it would be leased for ever (DESIGN rule 15).
+    pub unreadable: Option<&'static str>,
 }
 
 /// Where a registration's server is, and how it wants to be talked to.
@@ -119,7 +122,10 @@ impl LeaseRow {
         let id = TaskId(self.id);
         let bad = |column| BadRow { task: id, column };
         let since = inputs.iter().map(|input| input.created_at).max().unwrap_or(self.now);
-        let inputs = inputs.iter().map(|input| input.read(id)).collect::<Result<_, _>>()?;
+        let (inputs, unreadable) = match inputs.iter().map(|input| input.read(id)).collect::<Result<_, _>>() {
+            Ok(inputs) => (inputs, None),
+            Err(bad) => (Vec::new(), Some(bad.column)),
+        };
 
         let request_timeout = self
             .registration_timeout_seconds
@@ -170,7 +176,7 @@ impl LeaseRow {
             input_round: count(self.input_round),
             execution_deadline: Timestamp(self.execution_deadline),
         };
-        Ok(Leased { task, call, run, registration, endpoint, request, inputs })
+        Ok(Leased { task, call, run, registration, endpoint, request, inputs, unreadable })
     }
 
     fn phase(&self, since: Timestamp, request_state: Option<RequestState>) -> Result<Phase, BadRow> {

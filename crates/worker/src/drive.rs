@@ -46,6 +46,12 @@ impl Drive {
     /// Drives it. Returns once its lease is over, or has been given up to lapse.
     pub(crate) async fn run(mut self) {
         crash::point("leased");
+        if let Some(column) = self.leased.unreadable {
+            let message = format!("A question's {column} is JSON that cannot be read here.");
+            let verdict = david_reconciler::quarantine(&self.snapshot(), &message);
+            self.commit(self.fence(), verdict).await;
+            return;
+        }
         match plan(&self.snapshot()) {
             Step::Commit(transition @ Transition::BeginCall { .. }) => self.call(transition).await,
             Step::Commit(transition @ Transition::SendAnswers { .. }) => self.answer(transition).await,

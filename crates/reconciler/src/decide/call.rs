@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use crate::backoff::{poll_delay, retry_delay};
+use serde_json::Value;
+
+use crate::backoff::{before_deadline, poll_delay, retry_delay};
 use crate::finish::{with_result, without_result};
 use crate::remote_facts::learn;
 use crate::sentence::sentence;
 use crate::{
-    CallReply, CancelDebt, ErrorSource, InputPolicy, InputSubject, NotExecuted, Outcome, RemoteState,
-    RemoteStatus, Repeat, RetryAfter, RunState, Snapshot, Transition,
+    CallReply, CancelDebt, ErrorSource, InputKey, InputPolicy, InputSubject, NotExecuted, Outcome,
+    RemoteState, RemoteStatus, Repeat, RequestState, RetryAfter, RunState, Snapshot, Transition,
 };
 
 /// Decides about a row in `calling`.
@@ -25,24 +27,7 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, reply: CallReply) -> Transition {
     match reply {
         CallReply::Result(result) => with_result(snapshot, &result),
         CallReply::Task { state, status } => track(snapshot, &state, status),
-        CallReply::InputRequired { requests, request_state } => {
-            let round = snapshot.task.input_round.saturating_add(1);
-            match snapshot.policy.input {
-                InputPolicy::Fail => remote(
-                    Outcome::InputUnsupported,
-                    "The server asks for input, which is not surfaced here.",
-                ),
-                InputPolicy::Surface if round > snapshot.policy.input_rounds => {
-                    remote(Outcome::InputUnsupported, "The server asked for input too many times.")
-                }
-                InputPolicy::Surface => Transition::AwaitInput {
-                    subject: InputSubject::Call { request_state },
-                    round,
-                    requests,
-                    delay: crate::backoff::before_deadline(snapshot, snapshot.policy.input_timeout),
-                },
-            }
-        }
+        CallReply::InputRequired { requests, request_state } => asks(snapshot, requests, request_state),
         CallReply::Rejected(error) => remote(
             Outcome::CallRejected,
             &format!("The server rejected the call: {} (code {}).", error.message, error.code),
@@ -51,7 +36,14 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, reply: CallReply) -> Transition {
             not_executed(snapshot, proof, &detail, retry_after)
         }
         CallReply::Unknown { detail } => match snapshot.call.repeat {
-            Repeat::Idempotent => again(snapshot, &detail, None),
+            Repeat::Idempotent => or_else_again(
+                snapshot,
+                snapshot.policy.give_up_attempts,
+                Outcome::RemoteUnreachable,
+                ErrorSource::Local,
+                &detail,
+                None,
+            ),
             Repeat::Never => without_result(
                 snapshot,
                 Outcome::OutcomeUnknown,
@@ -67,6 +59,35 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, reply: CallReply) -> Transition {
         ),
         CallReply::TooLarge { detail } => {
             remote(Outcome::ResultTooLarge, &format!("The tool's result is too large: {detail}"))
+        }
+    }
+}
+
+/// The server asks before it calls the tool (PROTOCOL 16). Nothing runs there, so nothing is owed.
+fn asks(
+    snapshot: &Snapshot<'_>,
+    requests: Vec<(InputKey, Value)>,
+    request_state: Option<RequestState>,
+) -> Transition {
+    let end = |message: &str| {
+        without_result(snapshot, Outcome::InputUnsupported, CancelDebt::None, ErrorSource::Local, message)
+    };
+    let policy = snapshot.policy;
+    let round = snapshot.task.input_round.saturating_add(1);
+    match policy.input {
+        InputPolicy::Fail => end("The server asks for input, which is not surfaced here."),
+        InputPolicy::Surface if round > policy.input_rounds => {
+            end("The server asked for input too many times.")
+        }
+        InputPolicy::Surface => {
+            // Nobody answers no question: the server only wants its state back.
+            let wanted = if requests.is_empty() { policy.retry_base } else { policy.input_timeout };
+            Transition::AwaitInput {
+                subject: InputSubject::Call { request_state },
+                round,
+                requests,
+                delay: before_deadline(snapshot, wanted),
+            }
         }
     }
 }
@@ -101,14 +122,22 @@ fn not_executed(
         }
         NotExecuted::Unsupported => (policy.malformed_attempts, Outcome::ProtocolError, ErrorSource::Remote),
     };
-    if snapshot.task.attempt.saturating_add(1) >= limit {
-        return without_result(snapshot, outcome, CancelDebt::None, source, detail);
-    }
-    again(snapshot, detail, retry_after)
+    or_else_again(snapshot, limit, outcome, source, detail, retry_after)
 }
 
-fn again(snapshot: &Snapshot<'_>, reason: &str, retry_after: RetryAfter) -> Transition {
+/// Back to `queued`, until `limit` failures in a row make it `outcome`.
+fn or_else_again(
+    snapshot: &Snapshot<'_>,
+    limit: u32,
+    outcome: Outcome,
+    source: ErrorSource,
+    reason: &str,
+    retry_after: RetryAfter,
+) -> Transition {
     let attempt = snapshot.task.attempt.saturating_add(1);
+    if attempt >= limit {
+        return without_result(snapshot, outcome, CancelDebt::None, source, reason);
+    }
     Transition::Requeue {
         delay: retry_delay(snapshot, attempt, retry_after),
         attempt,

@@ -29,9 +29,12 @@ pub(super) fn call_reply(result: ServerResult) -> CallReply {
         // server said that it is complete.
         None | Some(Some("complete")) => CallReply::Result(tool_result(&reply)),
         Some(Some("task")) => task_handle(&reply),
-        Some(Some("input_required")) => match input_requests(&reply) {
-            Some(requests) => CallReply::InputRequired { requests, request_state: request_state(&reply) },
-            None => malformed("it asks for input without saying what."),
+        Some(Some("input_required")) => match (input_requests(&reply), request_state(&reply)) {
+            // State alone asks nothing, but to be called again with it (SEP-2322).
+            (None, None) => malformed("it asks for input without saying what."),
+            (requests, request_state) => {
+                CallReply::InputRequired { requests: requests.unwrap_or_default(), request_state }
+            }
         },
         Some(Some(_) | None) => malformed("its resultType is unknown."),
     }
