@@ -5,7 +5,8 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest,
     GetTaskParams, GetTaskRequest, InputResponses, ServerResult, UpdateTaskParams, UpdateTaskRequest,
 };
-use rmcp::service::PeerRequestOptions;
+use rmcp::service::{PeerRequestOptions, RequestHandle};
+use rmcp::{RoleClient, ServiceError};
 use tokio::time::Instant;
 
 use super::failure::{Failure, Refused};
@@ -72,12 +73,42 @@ impl Clients {
         }
         let answered = async {
             let handle = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await?;
-            handle.await_response().await
+            InFlight(Some(handle)).answer().await
         };
         match tokio::time::timeout_at(deadline, answered).await {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(Failure::of_request(&error)),
             Err(_elapsed) => Err(Failure::timeout()),
+        }
+    }
+}
+
+/// A request whose answer is awaited. Dropping the SDK's handle would leave its POST open for as
+/// long as the server likes; dropping this one, at the deadline or at a stop, ends it. (That ends
+/// the *request*. A task is only ever cancelled by `tasks/cancel`: PROTOCOL 12.)
+struct InFlight(Option<RequestHandle<RoleClient>>);
+
+impl InFlight {
+    async fn answer(mut self) -> Result<ServerResult, ServiceError> {
+        let Some(handle) = &mut self.0 else { return Err(ServiceError::TransportClosed) };
+        let answer = (&mut handle.rx).await;
+        self.0 = None;
+        answer.unwrap_or(Err(ServiceError::TransportClosed))
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        // No runtime means the process is ending, and the connection with it.
+        if let (Some(handle), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                if let Err(error) = handle.cancel(Some("abandoned".to_owned())).await {
+                    tracing::debug!(
+                        error = &error as &dyn std::error::Error,
+                        "an abandoned request was not told"
+                    );
+                }
+            });
         }
     }
 }
