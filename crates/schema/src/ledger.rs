@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection as _, PgConnection, PgPool};
+
+use crate::LedgerError;
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -19,6 +21,9 @@ pub struct ConnectOptions {
     /// Shown in `pg_stat_activity`.
     pub application_name: String,
 }
+
+/// A black-holed address must not hold up a start.
+const REACH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The ledger: leases rows, commits decisions.
 #[derive(Debug, Clone)]
@@ -55,6 +60,17 @@ impl Ledger {
             .test_before_acquire(false)
             .connect_lazy_with(connect);
         Ok(Self { pool })
+    }
+
+    /// Connects once, outside the pool, which would only say that it waited in vain.
+    ///
+    /// # Errors
+    /// Why the database cannot be reached.
+    pub async fn reach(&self) -> Result<(), LedgerError> {
+        let options = self.pool.connect_options();
+        let connected = tokio::time::timeout(REACH_TIMEOUT, PgConnection::connect_with(&options)).await;
+        connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(LedgerError::new("answer"))?;
+        Ok(())
     }
 
     /// Uses a pool that is there already.

@@ -72,10 +72,23 @@ pub fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("david-tasks: {error:#}");
+            eprintln!("david-tasks: {}", explain(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The chain of causes as one line, each cause once: some errors repeat their source's words.
+fn explain(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain() {
+        let words = cause.to_string();
+        if !line.ends_with(&words) {
+            line.push_str(if line.is_empty() { "" } else { ": " });
+            line.push_str(&words);
+        }
+    }
+    line
 }
 
 async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
@@ -105,9 +118,8 @@ async fn run_migrate(database: &DatabaseConfig) -> anyhow::Result<ExitCode> {
         application_name: "david-tasks migrate".to_owned(),
     })
     .context("the database URL cannot be read; it should look like postgres://user@host:5432/database")?;
-    let done = migrate(ledger.pool())
-        .await
-        .context("nothing was migrated (is DATABASE_URL right, the server up, and the user allowed to create a schema?)")?;
+    ledger.reach().await.context("nothing was migrated (is DATABASE_URL right, and the server up?)")?;
+    let done = migrate(ledger.pool()).await.context("nothing was migrated")?;
     match done.applied {
         0 => println!("schema david is at level {}; nothing to do", done.level),
         applied => println!("schema david is at level {} ({applied} migrations applied)", done.level),

@@ -87,15 +87,21 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
 async fn wait_for_database(ledger: &Ledger, stopping: &CancellationToken) -> anyhow::Result<bool> {
     let mut pause = Duration::from_millis(250);
     loop {
-        match check_level(ledger.pool()).await {
+        let answer = match ledger.reach().await {
+            Ok(()) => check_level(ledger.pool()).await.map_err(anyhow::Error::from),
+            Err(error) => Err(error.into()),
+        };
+        match answer {
             Ok(()) => return Ok(true),
-            Err(error @ (LevelError::Missing | LevelError::Old { .. })) => return Err(error.into()),
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "the database does not answer; trying again (is DATABASE_URL right, and the server up?)"
-                );
+            Err(error)
+                if matches!(error.downcast_ref(), Some(LevelError::Missing | LevelError::Old { .. })) =>
+            {
+                return Err(error);
             }
+            Err(error) => tracing::warn!(
+                error = &*error as &dyn std::error::Error,
+                "the database does not answer; trying again (is DATABASE_URL right, and the server up?)"
+            ),
         }
         tokio::select! {
             () = stopping.cancelled() => return Ok(false),
