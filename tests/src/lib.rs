@@ -1,1 +1,10 @@
 //! End-to-end tests: real replicas as processes, real Postgres, real MCP servers.
+//!
+//! [`World`] is one test's: a database, a sample server registered for one user, and replicas with
+//! short terms. Tests wait on conditions and move `due_at`; they never sleep to make time pass.
+
+mod action;
+mod world;
+
+pub use action::{Action, Submission};
+pub use world::{REGISTRATION, Standing, USER, World};

@@ -44,7 +44,14 @@ impl LeaseClock {
 }
 
 /// What is kept of a lease for the write after a remote call.
-pub(crate) const COMMIT_MARGIN: Duration = Duration::from_secs(5);
+pub(crate) const COMMIT_MARGIN: Duration = Duration::from_secs(3);
+
+/// The shortest lease in which a call of `limit` can be made: with time for the write after it, and
+/// as much again for a row to wait its turn before it. Without that a row that waited at all would
+/// be released and leased again for ever.
+pub(crate) fn shortest_term(limit: Duration) -> Duration {
+    limit + 2 * COMMIT_MARGIN
+}
 
 #[cfg(test)]
 mod tests {
@@ -54,8 +61,16 @@ mod tests {
     async fn a_call_that_does_not_fit_the_lease_is_not_started() {
         let clock = LeaseClock::new(Instant::now(), Timestamp(0), Duration::from_secs(30));
         assert!(clock.deadline(Duration::from_secs(10)).is_some());
-        tokio::time::advance(Duration::from_secs(16)).await;
+        tokio::time::advance(Duration::from_secs(18)).await;
         assert!(clock.deadline(Duration::from_secs(10)).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_the_shortest_lease_a_row_may_wait_before_its_call() {
+        let limit = Duration::from_secs(10);
+        let clock = LeaseClock::new(Instant::now(), Timestamp(0), shortest_term(limit));
+        tokio::time::advance(COMMIT_MARGIN).await;
+        assert!(clock.deadline(limit).is_some());
     }
 
     #[tokio::test(start_paused = true)]

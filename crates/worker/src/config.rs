@@ -6,7 +6,7 @@ use clap::Args;
 use david_reconciler::{InputPolicy, Policy};
 use david_schema::ConnectOptions;
 
-use crate::clock::COMMIT_MARGIN;
+use crate::clock::shortest_term;
 use crate::endpoint_policy::EndpointPolicy;
 use crate::remote::Limits;
 
@@ -120,8 +120,8 @@ pub enum InputChoice {
 pub enum ConfigError {
     /// Rule 4: a call must end, and be written, within its lease.
     #[error(
-        "--poll-timeout {} and the {} a write may take do not fit --lease-term {}: raise the term or lower the timeout",
-        humantime::format_duration(*poll), humantime::format_duration(COMMIT_MARGIN), humantime::format_duration(*term)
+        "--lease-term {} is too short for --poll-timeout {}: a call of that length, waiting for it and writing after it take {}",
+        humantime::format_duration(*term), humantime::format_duration(*poll), humantime::format_duration(shortest_term(*poll))
     )]
     PollOutlivesLease {
         /// `--poll-timeout`.
@@ -168,7 +168,7 @@ impl WorkerConfig {
         if let Some((flag, _)) = positive.into_iter().find(|(_, zero)| *zero) {
             return Err(ConfigError::Zero { flag });
         }
-        if self.poll_timeout + COMMIT_MARGIN > self.lease_term {
+        if shortest_term(self.poll_timeout) > self.lease_term {
             return Err(ConfigError::PollOutlivesLease { poll: self.poll_timeout, term: self.lease_term });
         }
         if self.poll_base > self.poll_cap {

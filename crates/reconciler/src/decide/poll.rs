@@ -52,9 +52,7 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, known: &RemoteTask, reply: PollRep
     }
 }
 
-/// A round of questions is the set of keys asked until the task goes on. A key that was not asked
-/// before in this round begins a new one, unless the round's others still stand open: servers may
-/// add questions, take answers one by one, or begin their keys anew on every leg (PROTOCOL 10).
+/// What the task asks, and what was asked before.
 fn asks(
     snapshot: &Snapshot<'_>,
     known: &RemoteTask,
@@ -74,22 +72,17 @@ fn asks(
         return Transition::SendAnswers { answers };
     }
 
-    let known_key = |key: &InputKey| known_inputs.iter().any(|input| input.key == *key);
-    let fresh: Vec<(InputKey, Value)> = requests.into_iter().filter(|(key, _)| !known_key(key)).collect();
-    // A round without a question yet is not over either.
-    let stands_open =
-        known_inputs.is_empty() || known_inputs.iter().any(|input| input.state == InputState::Pending);
-    let round = if round_open && (fresh.is_empty() || stands_open) {
-        snapshot.task.input_round
-    } else {
-        snapshot.task.input_round.saturating_add(1)
+    let (news, questions) = news_of(known_inputs, requests);
+    let round = match news {
+        News::SameRound if round_open => snapshot.task.input_round,
+        News::SameRound | News::NewRound => snapshot.task.input_round.saturating_add(1),
     };
     if round > snapshot.policy.input_rounds {
         return end("The server asked for input too many times.");
     }
     let remote = learn(Some(known), state, RemoteStatus::InputRequired, snapshot.now);
     let delay = input_delay(snapshot, remote.poll_interval, remote.expires_at);
-    Transition::AwaitInput { subject: InputSubject::Task(remote), round, requests: fresh, delay }
+    Transition::AwaitInput { subject: InputSubject::Task(remote), round, requests: questions, delay }
 }
 
 /// Answers that did not leave yet, or that may have been lost with a replica: these are sent again,
@@ -105,4 +98,34 @@ fn unsent(inputs: &[InputRequest], requests: &[(InputKey, Value)]) -> Vec<Answer
             InputState::Pending | InputState::Sent => None,
         })
         .collect()
+}
+
+/// Whether what is asked belongs to the round that is open.
+enum News {
+    SameRound,
+    NewRound,
+}
+
+/// A round of questions is the set of keys asked until the task goes on; servers may add to it, take
+/// its answers one by one, and go on asking for a while after an answer (PROTOCOL 10). So a round is
+/// over once none of its questions is open or asked any more. It is also over when a key that was
+/// answered comes with another question: the server begins its keys anew on every leg, and went
+/// through `working` between two polls. Returned are the questions that are to be recorded.
+fn news_of(round: &[InputRequest], asked: Vec<(InputKey, Value)>) -> (News, Vec<(InputKey, Value)>) {
+    let known = |key: &InputKey| round.iter().find(|input| input.key == *key);
+    let begun_anew = |(key, request): &(InputKey, Value)| {
+        known(key).is_some_and(|input| input.state == InputState::Sent && input.request != *request)
+    };
+    if asked.iter().any(begun_anew) {
+        let stale = |question: &(InputKey, Value)| {
+            known(&question.0).is_some_and(|input| input.state == InputState::Sent) && !begun_anew(question)
+        };
+        let questions = asked.iter().filter(|question| !stale(question)).cloned().collect();
+        return (News::NewRound, questions);
+    }
+    let still_asked = asked.iter().any(|(key, _)| known(key).is_some());
+    let open = round.iter().any(|input| input.state == InputState::Pending);
+    let fresh: Vec<_> = asked.into_iter().filter(|(key, _)| known(key).is_none()).collect();
+    let goes_on = fresh.is_empty() || round.is_empty() || still_asked || open;
+    (if goes_on { News::SameRound } else { News::NewRound }, fresh)
 }

@@ -1,0 +1,63 @@
+//! The documents name tests as proof; a name without a test proves nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const DOCUMENTS: [&str; 3] = ["README.md", "ARCHITECTURE.md", "docs/sdk-audit.md"];
+
+#[test]
+fn every_test_that_a_document_names_exists() {
+    let mut sources = Vec::new();
+    for folder in ["crates", "tests"] {
+        rust_files(&Path::new(ROOT).join(folder), &mut sources);
+    }
+    let code: String = sources.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+
+    let mut missing = BTreeSet::new();
+    let mut named = 0;
+    for document in DOCUMENTS {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(document)).unwrap();
+        for name in text.split('`').skip(1).step_by(2).filter(|word| is_sentence(word)) {
+            named += 1;
+            if !code.contains(&format!("fn {name}(")) {
+                missing.insert(format!("{document}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "named as proof, but there is no such test: {missing:#?}");
+    assert!(named > 20, "only {named} tests are named; is the search broken?");
+}
+
+#[test]
+fn every_file_that_a_document_links_to_exists() {
+    for document in DOCUMENTS {
+        let path = Path::new(ROOT).join(document);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if !link.starts_with("http") && !link.starts_with('#') {
+                let target = path.with_file_name(link.split('#').next().unwrap());
+                assert!(target.exists(), "{document} links to {link}, which is not there");
+            }
+        }
+    }
+}
+
+/// A test's name is a sentence: at least five words.
+fn is_sentence(word: &str) -> bool {
+    word.split('_').count() >= 5
+        && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            rust_files(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
