@@ -1,0 +1,14 @@
+//! The ledger against a real Postgres: one concern per module.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod batches;
+mod calling;
+mod cancelling;
+mod checks;
+mod contention;
+mod fencing;
+mod intake;
+mod leasing;
+mod migrating;
+mod questions;
+mod support;
