@@ -1,1 +1,159 @@
-//! leasing
+//! The lease: bounded, ordered, and cheap however much is not due.
+
+use std::time::Duration;
+
+use david_reconciler::{RemoteStatus, RemoteTask, RemoteTaskId, Timestamp, Transition};
+use david_schema::{Ledger, ReplicaId};
+use sqlx::postgres::PgPoolOptions;
+
+use crate::support::{Fixture, TERM, retry, write};
+
+/// `count` queued Actions in one Run, due in the order of their numbers.
+async fn queued(count: u32) -> Fixture {
+    let fixture = Fixture::new().await;
+    fixture
+        .sql(&format!(
+            "insert into david.runs (id, user_id) values ('run_a', 'user');
+             select david.submit_action('act_' || n, 'run_a', 'reg', 'tool', 'tool', '{{}}') from generate_series(1, {count}) n;
+             update david.mcp_action_tasks set due_at = now() - interval '1 hour' + id * interval '1 ms'"
+        ))
+        .await;
+    fixture
+}
+
+#[tokio::test]
+async fn rows_that_are_due_longest_come_first() {
+    let fixture = queued(20).await;
+    let mut ids: Vec<i64> = fixture
+        .ledger
+        .lease(fixture.replica, 5, TERM)
+        .await
+        .unwrap()
+        .rows
+        .iter()
+        .map(|row| row.task.id.0)
+        .collect();
+    ids.sort_unstable();
+    let first: Vec<i64> = sqlx::query_scalar("select id from david.mcp_action_tasks order by id limit 5")
+        .fetch_all(&fixture.db.pool)
+        .await
+        .unwrap();
+    assert_eq!(ids, first);
+}
+
+#[tokio::test]
+async fn never_more_rows_than_asked_whatever_plan_is_forced() {
+    let fixture = queued(300).await;
+    for off in [
+        &["enable_hashjoin", "enable_mergejoin"][..],
+        &[
+            "enable_hashjoin",
+            "enable_mergejoin",
+            "enable_material",
+            "enable_memoize",
+            "enable_indexscan",
+            "enable_bitmapscan",
+        ],
+        &["enable_nestloop", "enable_seqscan", "enable_sort"],
+    ] {
+        for mode in ["force_generic_plan", "force_custom_plan"] {
+            let mut options =
+                (*fixture.db.pool.connect_options()).clone().options([("plan_cache_mode", mode)]);
+            for setting in off {
+                options = options.options([(*setting, "off")]);
+            }
+            let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+            let ledger = Ledger::from_pool(pool);
+            for limit in [1, 7] {
+                let batch = ledger.lease(ReplicaId::new(), limit, TERM).await.unwrap();
+                assert_eq!(batch.rows.len(), limit as usize, "{off:?} {mode}");
+            }
+        }
+    }
+    let leased = fixture.number("select count(*) from david.mcp_action_tasks where due_at > now()").await;
+    assert_eq!(leased, 3 * 2 * 8, "no row was locked or moved beyond those returned");
+}
+
+#[tokio::test]
+async fn a_lease_reads_its_index_and_not_the_rows_that_are_not_due() {
+    let fixture = queued(20_000).await;
+    fixture.sql("update david.mcp_action_tasks set due_at = now() + interval '1 day' where id > 50").await;
+    fixture.sql("vacuum analyze david.mcp_action_tasks").await;
+    let lease = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql/lease.sql")).unwrap();
+    let statement = lease
+        .replace("$1::bigint", "100")
+        .replace("$2::uuid", "gen_random_uuid()")
+        .replace("$3::bigint", "1000");
+    let plan: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
+        "explain (analyze, buffers, costs off, timing off) {statement}"
+    )))
+    .fetch_all(&fixture.db.pool)
+    .await
+    .unwrap();
+    let plan = plan.join("\n");
+    assert!(plan.contains("Index Scan using mcp_action_tasks_due on mcp_action_tasks d"), "{plan}");
+    assert!(!plan.contains("Seq Scan on mcp_action_tasks"), "{plan}");
+    let buffers: u64 = plan
+        .lines()
+        .find(|line| line.trim_start().starts_with("Buffers:"))
+        .and_then(|line| line.split("hit=").nth(1)?.split_whitespace().next()?.parse().ok())
+        .unwrap_or_else(|| panic!("{plan}"));
+    // 50 rows of the 20,000 are due: some forty buffers a row for joins, heap and four indexes.
+    assert!(buffers < 50 * 40, "the lease touched {buffers} buffers:\n{plan}");
+}
+
+#[tokio::test]
+async fn nothing_due_is_an_empty_batch() {
+    let fixture = Fixture::new().await;
+    let batch = fixture.ledger.lease(fixture.replica, 10, TERM).await.unwrap();
+    assert!(batch.rows.is_empty() && batch.bad.is_empty() && batch.now.is_none());
+    assert!(!fixture.ledger.suspect_due().await.unwrap());
+}
+
+#[tokio::test]
+async fn what_a_poll_learned_is_what_the_next_lease_reads() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    fixture.track("t").await;
+    let leased = fixture.lease_one().await;
+    let learned = RemoteTask {
+        id: RemoteTaskId::parse("t").unwrap(),
+        status: Some(RemoteStatus::Working),
+        expires_at: Some(Timestamp(2_000_000_000_123_456)),
+        ttl: Some(Duration::from_millis(5_000)),
+        poll_interval: Some(Duration::from_millis(250)),
+    };
+    fixture
+        .commit(write(&leased, Transition::Continue { remote: learned.clone(), delay: Duration::ZERO }))
+        .await;
+    let next = fixture.lease_one().await;
+    assert_eq!(next.task.phase.remote(), Some(&learned));
+    assert_eq!((next.task.polls, next.task.attempt), (1, 0));
+
+    fixture.commit(write(&next, retry("The server is away."))).await;
+    fixture.let_leases_lapse().await;
+    let after = fixture.lease_one().await;
+    assert_eq!((after.task.polls, after.task.attempt), (1, 1));
+    assert_eq!(after.task.phase.remote(), Some(&learned));
+}
+
+#[tokio::test]
+async fn whatever_a_server_says_of_time_can_be_stored() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    fixture.track("t").await;
+    let leased = fixture.lease_one().await;
+    let longest = Duration::from_millis(u64::MAX);
+    let learned = RemoteTask {
+        id: RemoteTaskId::parse("t").unwrap(),
+        status: Some(RemoteStatus::Working),
+        expires_at: Some(Timestamp(i64::MAX)),
+        ttl: Some(longest),
+        poll_interval: Some(longest),
+    };
+    let committed =
+        fixture.commit(write(&leased, Transition::Continue { remote: learned, delay: longest })).await;
+    assert!(matches!(committed, david_schema::Committed::Applied { .. }), "{committed:?}");
+    fixture.let_leases_lapse().await;
+    assert!(fixture.lease_one().await.task.phase.remote().unwrap().expires_at.unwrap().0 > 0);
+}

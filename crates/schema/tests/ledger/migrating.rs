@@ -1,1 +1,95 @@
-//! migrating
+//! Migrations: from empty, again, at once, and not over somebody else's tables.
+
+use std::time::Duration;
+
+use david_schema::{ConnectOptions, Ledger, LevelError, MigrateError, check_level, migrate};
+use david_testkit::TestDb;
+
+#[tokio::test]
+async fn an_empty_database_is_migrated_once() {
+    let db = TestDb::empty().await.unwrap();
+    assert!(matches!(check_level(&db.pool).await, Err(LevelError::Missing)));
+    let first = migrate(&db.pool).await.unwrap();
+    assert!(first.applied > 0);
+    let second = migrate(&db.pool).await.unwrap();
+    assert_eq!((second.applied, second.level), (0, first.level));
+    check_level(&db.pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn several_may_migrate_at_once() {
+    let db = TestDb::empty().await.unwrap();
+    let (one, two, three) = tokio::join!(migrate(&db.pool), migrate(&db.pool), migrate(&db.pool));
+    assert_eq!(one.unwrap().level, two.unwrap().level);
+    three.unwrap();
+    check_level(&db.pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn somebody_elses_schema_is_refused_and_left_as_it_is() {
+    let db = TestDb::empty().await.unwrap();
+    sqlx::raw_sql("create schema david; create table david.theirs (id int)").execute(&db.pool).await.unwrap();
+    let error = migrate(&db.pool).await.unwrap_err();
+    assert!(matches!(error, MigrateError::ForeignSchema { relations: 1 }), "{error}");
+    assert!(error.to_string().contains("rename"), "it says what to do: {error}");
+    let relations: i64 =
+        sqlx::query_scalar("select count(*) from pg_class where relnamespace = 'david'::regnamespace")
+            .fetch_one(&db.pool)
+            .await
+            .unwrap();
+    assert_eq!(relations, 1);
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_hold_every_string_is_refused() {
+    let db = TestDb::empty().await.unwrap();
+    let name = format!("{}_latin", db.name());
+    let create = format!("create database {name} encoding 'LATIN1' locale 'C' template template0");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&db.pool).await.unwrap();
+    let options = (*db.pool.connect_options()).clone().database(&name);
+    let latin = sqlx::PgPool::connect_with(options).await.unwrap();
+    let error = migrate(&latin).await.unwrap_err();
+    latin.close().await;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("drop database {name}"))).execute(&db.pool).await.unwrap();
+    assert!(matches!(error, MigrateError::Encoding { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_older_schema_is_told_apart_from_a_missing_one() {
+    let db = TestDb::create().await.unwrap();
+    sqlx::raw_sql("delete from david._sqlx_migrations where version = (select max(version) from david._sqlx_migrations)")
+        .execute(&db.pool)
+        .await
+        .unwrap();
+    let error = check_level(&db.pool).await.unwrap_err();
+    assert!(matches!(error, LevelError::Old { .. }), "{error}");
+    assert!(error.to_string().contains("david-tasks migrate"), "it says what to do: {error}");
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_fine() {
+    let db = TestDb::create().await.unwrap();
+    sqlx::raw_sql(
+        "insert into david._sqlx_migrations (version, description, success, checksum, execution_time)
+         values (9999, 'of the future', true, '', 0)",
+    )
+    .execute(&db.pool)
+    .await
+    .unwrap();
+    check_level(&db.pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_reached_is_told_so() {
+    let ledger = Ledger::open(&ConnectOptions {
+        url: "postgres://nobody:secret@127.0.0.1:1/nowhere".to_owned(),
+        connections: 1,
+        statement_timeout: Duration::from_secs(1),
+        acquire_timeout: Duration::from_secs(1),
+        application_name: "test".to_owned(),
+    })
+    .unwrap();
+    let error = ledger.reach().await.unwrap_err();
+    assert_eq!(error.fault(), david_schema::Fault::Unavailable);
+    assert!(!format!("{error:?}").contains("secret"));
+}
