@@ -25,7 +25,7 @@ pub(crate) fn without_result(
     source: ErrorSource,
     message: &str,
 ) -> Transition {
-    let message = sentence(message);
+    let message = sentence(snapshot, message);
     Transition::Finish(Finish {
         outcome,
         envelope: Envelope::of_error(&snapshot.task.action_id, snapshot.call, outcome, &message, source),

@@ -47,7 +47,7 @@ pub(super) fn of_cancel(snapshot: &Snapshot<'_>, ack: Ack) -> Transition {
             if snapshot.task.attempt.saturating_add(1) >= snapshot.policy.cancel_attempts =>
         {
             let (detail, _) = of_refusal(refused);
-            settle(sentence(&format!("The remote cancel was given up: {detail}")))
+            settle(sentence(snapshot, &format!("The remote cancel was given up: {detail}")))
         }
         Ack::Refused(refused) => {
             let (detail, retry_after) = of_refusal(refused);

@@ -141,6 +141,6 @@ fn or_else_again(
     Transition::Requeue {
         delay: retry_delay(snapshot, attempt, retry_after),
         attempt,
-        reason: sentence(reason),
+        reason: sentence(snapshot, reason),
     }
 }

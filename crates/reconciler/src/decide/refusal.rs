@@ -63,6 +63,6 @@ pub(super) fn retry(
     Transition::Retry {
         delay: retry_delay(snapshot, attempt, retry_after),
         attempt,
-        reason: sentence(reason),
+        reason: sentence(snapshot, reason),
     }
 }

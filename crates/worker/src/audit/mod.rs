@@ -1,11 +1,27 @@
 //! The migration gate, proven by real calls (docs/sdk-audit.md).
+//!
+//! Every gate is tried on a real server through the worker's own adapter, so that an upgrade of the
+//! SDK, or a server somebody is about to register, is judged by what it does.
+
+mod gate;
+mod probe;
+mod proofs;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use david_sample::{Options, Server};
+
+pub use gate::{Gate, Judgement};
+use probe::Probe;
 
 /// How the gate is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
-    /// `GATE=VERDICT` lines.
+    /// `GATE=WORD` lines on stdout, and what was seen on stderr.
     Lines,
-    /// One JSON object.
+    /// One JSON object on stdout.
     Json,
 }
 
@@ -14,11 +30,70 @@ pub enum OutputFormat {
 pub enum Verdict {
     /// Every one.
     Passed,
-    /// Not every one.
+    /// Not every one: some failed, or could not be tried.
     NotPassed,
 }
 
-/// Audits.
-pub async fn run(_url: Option<String>, _format: OutputFormat) -> anyhow::Result<Verdict> {
-    anyhow::bail!("not yet")
+/// No gate takes longer, whatever the server does.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Audits the server at `url`, or a sample server started for the purpose, and prints the gate.
+///
+/// # Errors
+/// When the server cannot be reached at all, or the output cannot be written.
+pub async fn run(url: Option<String>, format: OutputFormat) -> anyhow::Result<Verdict> {
+    let sample = match &url {
+        Some(_) => None,
+        None => Some(Server::start(Options::default()).await.context("the sample server cannot start")?),
+    };
+    let url = url.or(sample.as_ref().map(Server::url)).context("there is no server to audit")?;
+    let judgements = judge(&url).await?;
+    print(&judgements, &url, format)?;
+    if let Some(sample) = sample {
+        sample.shutdown().await?;
+    }
+    let passed = judgements.iter().all(|(_, judgement)| judgement.is_good());
+    Ok(if passed { Verdict::Passed } else { Verdict::NotPassed })
+}
+
+async fn judge(url: &str) -> anyhow::Result<Vec<(Gate, Judgement)>> {
+    let probe = Probe::new(url, LIMIT)?;
+    probe.reach().await?;
+    let (extension, ids, statuses, results, cancel, ttl, input) = tokio::join!(
+        proofs::extension(&probe),
+        proofs::task_ids(&probe),
+        proofs::statuses(&probe),
+        proofs::results(&probe),
+        proofs::cancel(&probe),
+        proofs::ttl(&probe),
+        proofs::input(&probe),
+    );
+    let proofs = [extension, ids, statuses, results, cancel, ttl, input];
+    Ok(Gate::ALL.into_iter().zip(proofs).map(|(gate, proof)| (gate, Judgement::of(proof))).collect())
+}
+
+fn print(judgements: &[(Gate, Judgement)], url: &str, format: OutputFormat) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match format {
+        OutputFormat::Lines => {
+            for (gate, judgement) in judgements {
+                writeln!(out, "{}={}", gate.name(), judgement.word(*gate))?;
+                eprintln!("  {}", judgement.evidence());
+            }
+        }
+        OutputFormat::Json => {
+            let gates: serde_json::Map<_, _> = judgements
+                .iter()
+                .map(|(gate, judgement)| {
+                    let entry = serde_json::json!({
+                        "verdict": judgement.word(*gate),
+                        "evidence": judgement.evidence(),
+                    });
+                    (gate.name().to_owned(), entry)
+                })
+                .collect();
+            writeln!(out, "{}", serde_json::json!({ "server": url, "gates": gates }))?;
+        }
+    }
+    Ok(())
 }
