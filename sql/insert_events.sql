@@ -1,6 +1,7 @@
--- Intent: one line of history per transition worth telling.
--- Locks:  none.
--- Index:  none read.
+-- Intent: one line of history per transition worth telling. A lease makes a transition once, so what it
+--         told under its fence already is a write made again after a COMMIT whose answer was lost [2].
+-- Locks:  none; the tasks are held.
+-- Index:  mcp_task_events_action.
 insert into david.mcp_task_events
        (task_id, action_id, run_id, registration_id, tool_call_id, provider_name,
         event, transition, phase, outcome, fence, replica, detail)
@@ -10,3 +11,11 @@ select w.task_id, w.action_id, w.run_id, w.registration_id, w.tool_call_id, w.pr
               $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $13::text[])
     as w (task_id, action_id, run_id, registration_id, tool_call_id, provider_name,
           event, transition, phase, outcome, fence, detail)
+ where not exists (
+           select
+             from david.mcp_task_events e
+            where e.action_id = w.action_id
+              and e.fence = w.fence
+              and e.event = w.event
+              and e.transition = w.transition
+       )

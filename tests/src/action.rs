@@ -32,6 +32,11 @@ impl Submission {
         Self { tool, arguments, idempotent: false, remote_task_id: None, registration: crate::REGISTRATION }
     }
 
+    /// A call at the raw server.
+    pub fn raw() -> Self {
+        Self { registration: crate::RAW, ..Self::of("work", json!({})) }
+    }
+
     /// `work` for so long.
     pub fn work(seconds: f64) -> Self {
         Self::of("work", json!({ "seconds": seconds }))

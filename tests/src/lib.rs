@@ -4,7 +4,10 @@
 //! short terms. Tests wait on conditions and move `due_at`; they never sleep to make time pass.
 
 mod action;
+mod look;
+pub mod raw;
 mod world;
 
 pub use action::{Action, Submission};
-pub use world::{REGISTRATION, Standing, USER, World};
+pub use look::Standing;
+pub use world::{RAW, REGISTRATION, USER, World};

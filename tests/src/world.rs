@@ -7,9 +7,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use david_sample::{Ledger, Options, Server};
 use david_testkit::replica::ReplicaCommand;
-use david_testkit::{Replica, TestDb, eventually};
+use david_testkit::{RawServer, Replica, TestDb};
 use serde_json::{Value, json};
-use sqlx::Row as _;
 
 use crate::{Action, Submission};
 
@@ -19,8 +18,8 @@ pub const USER: &str = "user_e2e";
 /// The sample server's registration.
 pub const REGISTRATION: &str = "reg_sample";
 
-/// How long a test waits for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// A raw server's registration, see [`World::raw_server`].
+pub const RAW: &str = "reg_raw";
 
 /// A database, a server, and a way to start replicas.
 pub struct World {
@@ -29,25 +28,6 @@ pub struct World {
     /// The sample server, registered as [`REGISTRATION`].
     pub server: Server,
     next: AtomicU32,
-}
-
-/// How an Action stands.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Standing {
-    /// The task's phase.
-    pub phase: String,
-    /// Its outcome.
-    pub outcome: Option<String>,
-    /// The Action's status.
-    pub status: String,
-    /// How many outputs it has.
-    pub outputs: i64,
-    /// The envelope, when there is one.
-    pub envelope: Option<Value>,
-    /// Its events, in order.
-    pub events: Vec<String>,
-    /// What went wrong last.
-    pub last_error: Option<String>,
 }
 
 impl World {
@@ -64,18 +44,36 @@ impl World {
         Ok(world)
     }
 
+    /// A server that answers what the test tells it to, registered as [`RAW`].
+    ///
+    /// # Errors
+    /// When it does not start or the database refuses.
+    pub async fn raw_server(&self) -> anyhow::Result<RawServer> {
+        let server = RawServer::start().await?;
+        self.register(RAW, &server.url()).await?;
+        Ok(server)
+    }
+
     /// Registers a server for the user, with a time limit of two seconds per call.
     ///
     /// # Errors
     /// When the database refuses.
     pub async fn register(&self, id: &str, url: &str) -> anyhow::Result<()> {
+        self.register_for(USER, id, url).await
+    }
+
+    /// Registers a server for anybody.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub async fn register_for(&self, owner: &str, id: &str, url: &str) -> anyhow::Result<()> {
         sqlx::query(
             "insert into david.mcp_server_registrations
                     (id, owner_id, name, url, normalized_url, identity_key, timeout_seconds)
              values ($1, $2, $1, $3, $3, $1, 2)",
         )
         .bind(id)
-        .bind(USER)
+        .bind(owner)
         .bind(url)
         .execute(&self.db.pool)
         .await?;
@@ -111,17 +109,35 @@ impl World {
     /// # Errors
     /// When the database refuses.
     pub async fn submit(&self, submission: Submission) -> anyhow::Result<Action> {
+        let action = self.begin_run().await?;
+        self.submit_to(&action, submission).await?;
+        Ok(action)
+    }
+
+    /// A Run, and the name of the Action that it is to have.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub async fn begin_run(&self) -> anyhow::Result<Action> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let action = Action { id: format!("act_{number:022}"), run: format!("run_{number:022}") };
-        let mut arguments = submission.arguments;
-        if let Some(object) = arguments.as_object_mut() {
-            object.insert("key".to_owned(), json!(action.id));
-        }
         sqlx::query("insert into david.runs (id, user_id, status) values ($1, $2, 'pending_action')")
             .bind(&action.run)
             .bind(USER)
             .execute(&self.db.pool)
             .await?;
+        Ok(action)
+    }
+
+    /// Submits the Action of a Run that was begun.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub async fn submit_to(&self, action: &Action, submission: Submission) -> anyhow::Result<()> {
+        let mut arguments = submission.arguments;
+        if let Some(object) = arguments.as_object_mut() {
+            object.insert("key".to_owned(), json!(action.id));
+        }
         sqlx::query(
             "select david.submit_action($1, $2, $3, $4, $4, $5::json, p_tool_call_id => 'call_1',
                                         p_idempotent => $6, p_remote_task_id => $7)",
@@ -135,7 +151,7 @@ impl World {
         .bind(submission.remote_task_id)
         .execute(&self.db.pool)
         .await?;
-        Ok(action)
+        Ok(())
     }
 
     /// Cancels a Run the way Core does: by plain UPDATE.
@@ -166,81 +182,41 @@ impl World {
     /// # Errors
     /// When the database refuses, or the replica never said who it was.
     pub async fn let_leases_lapse_of(&self, replica: &Replica) -> anyhow::Result<()> {
-        let logs = replica.logs();
-        let id = logs.split("\"replica.id\":\"").nth(1).and_then(|rest| rest.split('"').next());
         sqlx::query(
             "update david.mcp_action_tasks set due_at = now() where leased_by = $1::uuid and phase <> 'finalised'",
         )
-        .bind(id.with_context(|| format!("the replica did not say who it is:\n{logs}"))?)
+        .bind(id_of(replica)?)
         .execute(&self.db.pool)
         .await?;
         Ok(())
     }
 
-    /// How an Action stands.
+    /// Executes statements that stand for what somebody does, or for time passing.
     ///
     /// # Errors
-    /// When it is gone.
-    pub async fn standing(&self, action: &Action) -> anyhow::Result<Standing> {
-        let row = sqlx::query(
-            "select t.phase, t.outcome, t.last_error, a.status,
-                    (select count(*) from david.tool_outputs o where o.action_id = a.id) as outputs,
-                    (select max(o.envelope::text) from david.tool_outputs o where o.action_id = a.id) as envelope,
-                    array(select e.event from david.mcp_task_events e where e.action_id = a.id order by e.id) as events
-               from david.actions a
-               join david.mcp_action_tasks t on t.action_id = a.id
-              where a.id = $1",
-        )
-        .bind(&action.id)
-        .fetch_one(&self.db.pool)
-        .await
-        .with_context(|| format!("{} is gone", action.id))?;
-        let envelope: Option<String> = row.try_get("envelope")?;
-        Ok(Standing {
-            phase: row.try_get("phase")?,
-            outcome: row.try_get("outcome")?,
-            status: row.try_get("status")?,
-            outputs: row.try_get("outputs")?,
-            envelope: envelope.map(|text| serde_json::from_str(&text)).transpose()?,
-            events: row.try_get("events")?,
-            last_error: row.try_get("last_error")?,
-        })
+    /// When the database refuses.
+    pub async fn execute(&self, statement: &'static str) -> anyhow::Result<u64> {
+        Ok(sqlx::query(statement).execute(&self.db.pool).await?.rows_affected())
     }
 
-    /// The Actions in `phase`.
+    /// Answers every open question of an Action with this; returns how many were open.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn in_phase(&self, phase: &str) -> anyhow::Result<Vec<String>> {
-        let ids = sqlx::query_scalar("select action_id from david.mcp_action_tasks where phase = $1");
-        Ok(ids.bind(phase).fetch_all(&self.db.pool).await?)
+    /// When the database refuses.
+    pub async fn answer(&self, action: &Action, response: &Value) -> anyhow::Result<usize> {
+        let answered = sqlx::query(
+            "select david.answer_input($1, i.key, $2::json)
+               from david.mcp_action_tasks t
+               join david.mcp_input_requests i on i.task_id = t.id and i.round = t.input_round
+              where t.action_id = $1 and t.phase = 'input_required' and i.state = 'pending'",
+        );
+        Ok(answered.bind(&action.id).bind(response.to_string()).fetch_all(&self.db.pool).await?.len())
     }
+}
 
-    /// Waits until the Action is in `phase`.
-    ///
-    /// # Errors
-    /// When it does not get there; says how it stands instead.
-    pub async fn until_phase(&self, action: &Action, phase: &str) -> anyhow::Result<Standing> {
-        eventually(PATIENCE, &format!("{} is {phase}", action.id), async || {
-            let standing = self.standing(action).await.map_err(|error| format!("{error:#}"))?;
-            if standing.phase == phase { Ok(standing) } else { Err(format!("{standing:?}")) }
-        })
-        .await
-    }
-
-    /// Waits until the Action has ended, remote cancel included.
-    ///
-    /// # Errors
-    /// When it does not end; says how it stands instead.
-    pub async fn until_ended(&self, action: &Action) -> anyhow::Result<Standing> {
-        self.until_phase(action, "finalised").await
-    }
-
-    /// Waits for a replica to end by itself.
-    ///
-    /// # Errors
-    /// When it goes on.
-    pub async fn until_dead(&self, replica: &Replica) -> anyhow::Result<std::process::ExitStatus> {
-        replica.wait_exit(PATIENCE).await
-    }
+/// The replica's identity, as it logs it.
+pub(crate) fn id_of(replica: &Replica) -> anyhow::Result<String> {
+    let logs = replica.logs();
+    let id = logs.split("\"replica.id\":\"").nth(1).and_then(|rest| rest.split('"').next());
+    Ok(id.with_context(|| format!("the replica did not say who it is:\n{logs}"))?.to_owned())
 }

@@ -2,11 +2,12 @@
 //! exactly one outcome, whatever the step was.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
-use david_e2e::{Action, Submission, World};
-use david_testkit::{Replica, eventually};
+use david_e2e::{Action, Submission, World, raw};
+use david_testkit::{RawServer, Replica, eventually};
 use serde_json::json;
 
 const REPLICA: &str = env!("CARGO_BIN_EXE_replica");
@@ -38,6 +39,12 @@ async fn dies_at(point: &'static str, passing: u32) {
     let asked = expected.last().unwrap().0.clone();
     let stubborn = world.submit(Submission::of("stubborn", json!({ "seconds": 600 }))).await.unwrap();
     expected.push((stubborn.clone(), "run_cancelled"));
+    let server = world.raw_server().await.unwrap();
+    server.push("tasks/get", raw::working());
+    server.on("tasks/get", raw::completed(&raw::result("adopted")));
+    let remote_task_id = Some(RawServer::TASK_ID.to_owned());
+    let adopted = world.submit(Submission { remote_task_id, ..Submission::raw() }).await.unwrap();
+    expected.push((adopted, "succeeded"));
 
     let first =
         world.replica(REPLICA).env("DAVID_TASKS_CRASH_AT", format!("{point}:{passing}")).start().unwrap();
@@ -45,7 +52,7 @@ async fn dies_at(point: &'static str, passing: u32) {
     let mut in_call: Vec<String> = Vec::new();
     eventually(PATIENCE, "every Action has ended", async || {
         // Somebody answers the question and cancels the Run as soon as that can be done.
-        answer_if_asked(&world, &asked).await;
+        world.answer(&asked, &json!({ "action": "accept", "content": { "answer": "this" } })).await.unwrap();
         if world.standing(&stubborn).await.unwrap().phase == "working" {
             world.cancel(&stubborn).await.unwrap();
         }
@@ -93,20 +100,11 @@ async fn dies_at(point: &'static str, passing: u32) {
         assert_eq!(standing.outputs, outputs, "{point}:{passing}: {action:?} is {standing:?}");
         let calls = world.ledger().calls_with_key(&action.id);
         assert!(calls <= 1, "{point}:{passing}: {action:?} was called {calls} times");
+        // What happened once is told once.
+        let told: BTreeSet<&String> = standing.events.iter().collect();
+        assert_eq!(told.len(), standing.events.len(), "{point}:{passing}: {action:?} is {standing:?}");
     }
-}
-
-async fn answer_if_asked(world: &World, action: &Action) {
-    sqlx::query(
-        "select david.answer_input($1, i.key, '{\"action\": \"accept\", \"content\": {\"answer\": \"this\"}}')
-           from david.mcp_action_tasks t
-           join david.mcp_input_requests i on i.task_id = t.id and i.round = t.input_round
-          where t.action_id = $1 and t.phase = 'input_required' and i.state = 'pending'",
-    )
-    .bind(&action.id)
-    .execute(&world.db.pool)
-    .await
-    .unwrap();
+    assert_eq!(server.requests_of("tools/call").len(), 0, "{point}:{passing}: the adopted task was called");
 }
 
 async fn check(case: Case) {

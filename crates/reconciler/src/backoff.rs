@@ -88,9 +88,10 @@ fn before_expiry(snapshot: &Snapshot<'_>, delay: Duration, expires_at: Option<Ti
 }
 
 /// One poll is made shortly before the TTL passes, however long the delay would be (DESIGN rule 12).
+/// Not at once: a server that moves its TTL with every reply would be polled without a pause.
 fn last_look(snapshot: &Snapshot<'_>, delay: Duration, expires_at: Option<Timestamp>) -> Duration {
     match expires_at.map(|at| at.saturating_sub(snapshot.policy.expiry_margin)) {
-        Some(at) if at > snapshot.now => delay.min(at.since(snapshot.now)),
+        Some(at) if at > snapshot.now => delay.min(at.since(snapshot.now).max(snapshot.policy.poll_base)),
         Some(_) | None => delay,
     }
 }

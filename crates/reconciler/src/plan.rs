@@ -153,8 +153,10 @@ fn plan_input(snapshot: &Snapshot<'_>, subject: &InputSubject, since: Timestamp)
         }
         // Nothing runs remotely; the call is made again once every question has its answer.
         InputSubject::Call { .. } if unanswered(snapshot) => {
-            let until = since.saturating_add(snapshot.policy.input_timeout).since(snapshot.now);
-            Step::Commit(Transition::Wait { delay: before_deadline(snapshot, until) })
+            let timeout = snapshot.policy.input_timeout;
+            // The question may seem to come from the future, when a failover set the clock back.
+            let left = since.saturating_add(timeout).since(snapshot.now).min(timeout);
+            Step::Commit(Transition::Wait { delay: before_deadline(snapshot, left) })
         }
         InputSubject::Call { .. } => Step::Commit(begin_call(snapshot)),
     }

@@ -60,6 +60,34 @@ async fn a_locked_action_or_row_leaves_the_batch_too() {
 }
 
 #[tokio::test]
+async fn a_lock_that_does_not_come_is_given_up_and_the_write_may_be_made_again() {
+    let (fixture, leased) = working(1).await;
+    let mut other = PgConnection::connect(&fixture.db.url).await.unwrap();
+    sqlx::raw_sql("begin; update david.runs set status = 'pending_action'")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    let finish = write(&leased[0], succeed(&leased[0]));
+    let answer = fixture.ledger.commit_alone(fixture.replica, &finish).await;
+    assert!(matches!(answer, Err(CommitError::Unavailable(_))), "{answer:?}");
+    assert_eq!(fixture.row("0").await.outputs, 0);
+    sqlx::raw_sql("commit").execute(&mut other).await.unwrap();
+    assert!(matches!(fixture.commit(finish).await, Committed::Applied { .. }));
+}
+
+#[tokio::test]
+async fn a_batch_of_nothing_and_a_batch_of_rows_that_are_gone_are_answered() {
+    let (fixture, leased) = working(2).await;
+    assert!(fixture.ledger.commit_batch(fixture.replica, &[]).await.is_empty());
+    fixture.sql("delete from david.runs where id = 'run_0'").await;
+    let writes: Vec<_> = leased.iter().map(|row| write(row, retry("still here"))).collect();
+    let answers = fixture.ledger.commit_batch(fixture.replica, &writes).await;
+    assert!(matches!(answers[0], BatchAnswer::Alone), "{answers:?}");
+    assert!(matches!(answers[1], BatchAnswer::Settled(Ok(Committed::Applied { .. }))), "{answers:?}");
+    assert_eq!(fixture.commit(writes[0].clone()).await, Committed::Vanished);
+}
+
+#[tokio::test]
 async fn one_write_that_the_database_refuses_does_not_fail_the_others() {
     let (fixture, leased) = working(3).await;
     let reasons = ["fine", "a NUL \0 that no text column takes", "fine"];

@@ -1,8 +1,10 @@
 //! Rules 1 and 2: one executed call, and whatever comes of it is not lost.
-use crate::support::{Fixture, applied, ended, fail, late, retry, succeed, track, try_commit, write};
-use david_reconciler::Outcome;
+
+use std::time::Duration;
+
+use crate::support::{Fixture, TERM, applied, ended, fail, late, retry, succeed, track, write};
+use david_reconciler::{Outcome, Transition};
 use david_schema::{CommitError, Committed};
-use david_testkit::PgProxy;
 
 #[tokio::test]
 async fn an_id_that_comes_after_the_lease_lapsed_is_kept_and_fences_off_the_new_leaser() {
@@ -56,7 +58,7 @@ async fn a_call_cannot_be_begun_twice() {
     let first = fixture.lease_one().await;
     fixture.let_leases_lapse().await;
     let second = fixture.lease_one().await;
-    let begin = david_reconciler::Transition::BeginCall { lease: crate::support::TERM };
+    let begin = Transition::BeginCall { lease: TERM };
     assert_eq!(fixture.commit(write(&second, begin.clone())).await, applied(second.task.fence.0));
     assert_eq!(fixture.commit(write(&first, begin)).await, Committed::LeaseLost);
 }
@@ -112,56 +114,46 @@ async fn an_unpersisted_id_may_be_cancelled_only_if_no_live_row_holds_it_and_its
     assert!(!may("orphan").await);
 }
 
-/// The write is made through a proxy that cuts the connection at COMMIT, then made again.
-async fn commit_through_a_cut(fixture: &Fixture, proxy: &PgProxy, write: david_schema::Write) -> Committed {
-    let url = proxy.url(&fixture.db.url).unwrap();
-    let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect(&url).await.unwrap();
-    let ledger = david_schema::Ledger::from_pool(pool);
-    let first = try_commit(&ledger, fixture.replica, write.clone()).await;
-    assert!(matches!(first, Err(CommitError::Unavailable(_))), "the connection is cut: {first:?}");
-    try_commit(&ledger, fixture.replica, write).await.unwrap()
+#[tokio::test]
+async fn what_comes_of_an_earlier_call_is_not_taken_for_what_the_present_call_brings() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    let first = fixture.begin_call().await;
+    let requeue = Transition::Requeue { delay: Duration::ZERO, attempt: 1, reason: "Not sent.".to_owned() };
+    fixture.commit(late(&first, requeue)).await;
+
+    assert_eq!(fixture.commit(late(&first, track("t"))).await, Committed::LeaseLost, "no call is under way");
+    let second = fixture.begin_call().await;
+    assert_eq!(fixture.commit(late(&first, track("t"))).await, Committed::LeaseLost, "it is another call");
+    assert_eq!(fixture.commit(late(&first, succeed(&first))).await, Committed::LeaseLost);
+    let row = fixture.row("a").await;
+    assert_eq!((row.phase.as_str(), row.outputs), ("calling", 0));
+    assert!(matches!(fixture.commit(late(&second, track("t"))).await, Committed::Applied { .. }));
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_was_lost_recognises_itself_and_is_not_made_twice() {
+async fn a_decision_made_before_the_call_was_begun_is_not_written_after_it_under_the_same_fence() {
     let fixture = Fixture::new().await;
-    let upstream = fixture.db.pool.connect_options();
-    let upstream = format!("{}:{}", upstream.get_host(), upstream.get_port()).parse().unwrap();
-    let proxy = PgProxy::start(upstream).await.unwrap();
     fixture.submit("a", "a").await;
-
     let queued = fixture.lease_one().await;
-    let begin = david_reconciler::Transition::BeginCall { lease: crate::support::TERM };
-    proxy.cut_after_commit();
-    assert_eq!(commit_through_a_cut(&fixture, &proxy, write(&queued, begin.clone())).await, applied(1));
-
-    let calling = std::sync::Arc::new(queued.after(&begin));
-    proxy.cut_after_commit();
-    let tracked = commit_through_a_cut(&fixture, &proxy, late(&calling, track("t"))).await;
-    assert!(matches!(tracked, Committed::Applied { .. }), "{tracked:?}");
-
-    let leased = fixture.lease_one().await;
-    proxy.cut_after_commit();
-    let finished = commit_through_a_cut(&fixture, &proxy, write(&leased, succeed(&leased))).await;
-    assert_eq!(finished, applied(leased.task.fence.0));
-
-    let row = fixture.row("a").await;
-    assert_eq!(row.outputs, 1);
-    assert_eq!(row.events, ["MCP_TASK_CREATED", "MCP_TASK_COMPLETED"], "no event is told twice");
-    assert_eq!(proxy.cuts(), 3);
+    fixture.commit(write(&queued, Transition::BeginCall { lease: TERM })).await;
+    let before = fixture.row("a").await;
+    assert_eq!(fixture.commit(write(&queued, retry("late"))).await, Committed::LeaseLost);
+    assert_eq!(
+        fixture.commit(write(&queued, fail(&queued, Outcome::Unauthorised))).await,
+        Committed::LeaseLost
+    );
+    assert_eq!(fixture.row("a").await, before);
 }
 
 #[tokio::test]
-async fn a_commit_that_never_arrived_is_made_again() {
+async fn two_servers_may_use_the_same_id() {
     let fixture = Fixture::new().await;
-    let upstream = fixture.db.pool.connect_options();
-    let upstream = format!("{}:{}", upstream.get_host(), upstream.get_port()).parse().unwrap();
-    let proxy = PgProxy::start(upstream).await.unwrap();
-    fixture.submit("a", "a").await;
-    let calling = fixture.begin_call().await;
-    proxy.cut_before_commit();
-    let committed = commit_through_a_cut(&fixture, &proxy, late(&calling, succeed(&calling))).await;
-    assert!(matches!(committed, Committed::Applied { .. }), "{committed:?}");
-    let row = fixture.row("a").await;
-    assert_eq!((row.phase.as_str(), row.outputs, row.action.as_str()), ("finalised", 1, "completed"));
+    fixture.register("elsewhere").await;
+    fixture.submit("first", "a").await;
+    fixture.track("same").await;
+    fixture.lease_one().await;
+    fixture.sql("select david.submit_action('act_second', 'run_a', 'elsewhere', 'tool', 'tool', '{}')").await;
+    fixture.track("same").await;
+    assert_eq!(fixture.row("second").await.phase, "working");
 }

@@ -1,10 +1,9 @@
 //! Rules 6, 7 and 8: cancelling a Run is final in its own commit, and beats a completion.
 
 use david_reconciler::{Outcome, Transition};
-use david_schema::Committed;
-use sqlx::{Connection as _, PgConnection};
+use sqlx::Row as _;
 
-use crate::support::{Fixture, applied, ended, late, succeed, track, waits_for_a_lock, write};
+use crate::support::{Fixture, applied, ended, late, succeed, track, write};
 
 const BY_STATUS: &str = "update david.runs set status = 'cancelled' where id = 'run_a'";
 const BY_TIME: &str = "update david.runs set cancelled_at = now() where id = 'run_a'";
@@ -112,55 +111,6 @@ async fn one_statement_may_cancel_many_runs() {
 }
 
 #[tokio::test]
-async fn a_cancel_waits_for_a_completion_under_way_and_then_changes_nothing() {
-    let fixture = Fixture::new().await;
-    fixture.submit("a", "a").await;
-    fixture.track("t").await;
-    let leased = fixture.lease_one().await;
-    // The finalising transaction stands still while it holds its Run, as a slow one would.
-    let mut finaliser = PgConnection::connect(&fixture.db.url).await.unwrap();
-    sqlx::raw_sql("begin; select from david.runs where id = 'run_a' for share")
-        .execute(&mut finaliser)
-        .await
-        .unwrap();
-    let url = fixture.db.url.clone();
-    let cancel = tokio::spawn(async move {
-        let mut canceller = PgConnection::connect(&url).await.unwrap();
-        sqlx::query(BY_STATUS).execute(&mut canceller).await.unwrap();
-    });
-    waits_for_a_lock(&fixture, "update david.runs").await;
-    assert!(!cancel.is_finished());
-    assert_eq!(fixture.row("a").await.phase, "working", "nothing is cancelled yet");
-    // Another transaction that holds the Run for share as well completes the Action first.
-    let completed = fixture.commit(write(&leased, succeed(&leased))).await;
-    sqlx::raw_sql("commit").execute(&mut finaliser).await.unwrap();
-    cancel.await.unwrap();
-    let row = fixture.row("a").await;
-    match completed {
-        Committed::Applied { .. } => assert_eq!((row.action.as_str(), row.outputs), ("completed", 1)),
-        _ => assert_eq!((row.action.as_str(), row.outputs), ("cancelled", 0)),
-    }
-}
-
-#[tokio::test]
-async fn a_completion_that_meets_a_cancel_under_way_waits_for_it_and_loses() {
-    let fixture = Fixture::new().await;
-    fixture.submit("a", "a").await;
-    fixture.track("t").await;
-    let leased = fixture.lease_one().await;
-    let mut canceller = PgConnection::connect(&fixture.db.url).await.unwrap();
-    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("begin; {BY_STATUS}"))).execute(&mut canceller).await.unwrap();
-
-    let (ledger, replica) = (fixture.ledger.clone(), fixture.replica);
-    let finish = write(&leased, succeed(&leased));
-    let completion = tokio::spawn(async move { ledger.commit_alone(replica, &finish).await.unwrap() });
-    waits_for_a_lock(&fixture, "for share").await;
-    sqlx::raw_sql("commit").execute(&mut canceller).await.unwrap();
-    assert_eq!(completion.await.unwrap(), ended(Outcome::RunCancelled));
-    assert_eq!(fixture.row("a").await.outputs, 0);
-}
-
-#[tokio::test]
 async fn a_task_inserted_for_a_cancelled_run_is_born_ended() {
     let fixture = Fixture::new().await;
     fixture.sql("insert into david.runs (id, user_id, status) values ('run_a', 'user', 'cancelled')").await;
@@ -174,84 +124,12 @@ async fn a_task_inserted_for_a_cancelled_run_is_born_ended() {
         ("finalised", "cancelled", 0)
     );
     assert_eq!((adopted.phase.as_str(), adopted.action.as_str()), ("cancelling", "cancelled"));
+    assert_eq!(
+        (&queued.events[..], &adopted.events[..]),
+        (&["MCP_TASK_CANCELLED".to_owned()][..], &["MCP_TASK_CANCEL_REQUESTED".to_owned()][..])
+    );
     fixture.submit("a", "a").await;
     assert_eq!(fixture.row("a").await, queued, "submitting it again tells nothing again");
-}
-
-#[tokio::test]
-async fn an_insert_that_races_a_cancel_is_seen_by_it() {
-    let fixture = Fixture::new().await;
-    fixture.sql("insert into david.runs (id, user_id) values ('run_a', 'user')").await;
-    let mut inserter = PgConnection::connect(&fixture.db.url).await.unwrap();
-    sqlx::raw_sql("begin; select david.submit_action('act_a', 'run_a', 'reg', 'tool', 'tool', '{}')")
-        .execute(&mut inserter)
-        .await
-        .unwrap();
-    let url = fixture.db.url.clone();
-    let cancel = tokio::spawn(async move {
-        let mut canceller = PgConnection::connect(&url).await.unwrap();
-        sqlx::query(BY_STATUS).execute(&mut canceller).await.unwrap();
-    });
-    waits_for_a_lock(&fixture, "update david.runs").await;
-    sqlx::raw_sql("commit").execute(&mut inserter).await.unwrap();
-    cancel.await.unwrap();
-    assert_eq!(fixture.row("a").await.outcome.as_deref(), Some("run_cancelled"));
-}
-
-#[tokio::test]
-async fn a_cancel_that_races_an_insert_is_seen_by_it() {
-    let fixture = Fixture::new().await;
-    fixture.sql("insert into david.runs (id, user_id) values ('run_a', 'user')").await;
-    let mut canceller = PgConnection::connect(&fixture.db.url).await.unwrap();
-    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("begin; {BY_STATUS}"))).execute(&mut canceller).await.unwrap();
-    let url = fixture.db.url.clone();
-    let insert = tokio::spawn(async move {
-        let mut inserter = PgConnection::connect(&url).await.unwrap();
-        sqlx::raw_sql("select david.submit_action('act_a', 'run_a', 'reg', 'tool', 'tool', '{}')")
-            .execute(&mut inserter)
-            .await
-            .unwrap();
-    });
-    waits_for_a_lock(&fixture, "submit_action").await;
-    sqlx::raw_sql("commit").execute(&mut canceller).await.unwrap();
-    insert.await.unwrap();
-    assert_eq!(fixture.row("a").await.outcome.as_deref(), Some("run_cancelled"));
-}
-
-/// A canceller in repeatable read does not see a task that was inserted after its snapshot.
-async fn cancelled_behind_a_snapshot() -> Fixture {
-    let fixture = Fixture::new().await;
-    fixture.sql("insert into david.runs (id, user_id) values ('run_a', 'user')").await;
-    let mut canceller = PgConnection::connect(&fixture.db.url).await.unwrap();
-    sqlx::raw_sql("begin isolation level repeatable read; select from david.actions")
-        .execute(&mut canceller)
-        .await
-        .unwrap();
-    fixture.submit("a", "a").await;
-    fixture.track("t").await;
-    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("{BY_STATUS}; commit"))).execute(&mut canceller).await.unwrap();
-    assert_eq!(fixture.row("a").await.phase, "working", "the canceller could not see it");
-    fixture
-}
-
-#[tokio::test]
-async fn a_task_that_the_canceller_could_not_see_is_repaired_after_its_next_lease() {
-    let fixture = cancelled_behind_a_snapshot().await;
-    let leased = fixture.lease_one().await;
-    assert_eq!(leased.run.state, david_reconciler::RunState::Cancelled, "every lease reads the Run");
-    let repaired = fixture.commit(write(&leased, Transition::RepairCancel)).await;
-    assert_eq!(repaired, ended(Outcome::RunCancelled));
-    let row = fixture.row("a").await;
-    assert_eq!((row.phase.as_str(), row.action.as_str(), row.due), ("cancelling", "cancelled", true));
-}
-
-#[tokio::test]
-async fn a_result_for_a_run_whose_canceller_could_not_see_the_task_is_suppressed() {
-    let fixture = cancelled_behind_a_snapshot().await;
-    let leased = fixture.lease_one().await;
-    assert_eq!(fixture.commit(write(&leased, succeed(&leased))).await, ended(Outcome::RunCancelled));
-    let row = fixture.row("a").await;
-    assert_eq!((row.action.as_str(), row.outputs), ("cancelled", 0));
 }
 
 #[tokio::test]
@@ -267,4 +145,97 @@ async fn a_settled_cancel_ends_the_row_and_keeps_the_outcome() {
     let row = fixture.row("a").await;
     assert_eq!((row.phase.as_str(), row.outcome.as_deref()), ("finalised", Some("run_cancelled")));
     assert_eq!(row.events, ["MCP_TASK_CREATED", "MCP_TASK_CANCEL_REQUESTED", "MCP_TASK_CANCELLED"]);
+}
+
+#[tokio::test]
+async fn plain_inserts_for_a_cancelled_run_make_one_ended_task_and_tell_it_once_however_often() {
+    let fixture = Fixture::new().await;
+    fixture
+        .sql(
+            "insert into david.runs (id, user_id, cancelled_at) values ('run_a', 'user', now());
+             insert into david.actions (id, run_id, tool_name) values ('act_a', 'run_a', 'tool'), ('act_b', 'run_a', 'tool');
+             insert into david.mcp_action_calls (action_id, remote_tool_name) values ('act_a', 'tool')",
+        )
+        .await;
+    for _ in 0..2 {
+        fixture
+            .sql(
+                "insert into david.mcp_action_tasks (action_id, registration_id) values ('act_a', 'reg')
+                     on conflict do nothing;
+                 insert into david.mcp_action_tasks (action_id, registration_id, phase, remote_task_id)
+                 values ('act_b', 'reg', 'working', 't')
+                     on conflict do nothing",
+            )
+            .await;
+    }
+    let (queued, adopted) = (fixture.row("a").await, fixture.row("b").await);
+    assert_eq!((queued.phase.as_str(), queued.events.len()), ("finalised", 1), "{queued:?}");
+    assert_eq!((adopted.phase.as_str(), adopted.events.len()), ("cancelling", 1), "{adopted:?}");
+    let owed = fixture.lease_one().await;
+    assert_eq!(owed.task.phase.remote().map(|remote| remote.id.expose()), Some("t"));
+}
+
+#[tokio::test]
+async fn a_cancel_is_told_with_everything_it_takes_to_follow_the_action() {
+    let fixture = Fixture::new().await;
+    fixture
+        .sql(
+            "insert into david.runs (id, user_id) values ('run_a', 'user');
+             select david.submit_action('act_a', 'run_a', 'reg', 'tool', 'remote_tool', '{}', 'call_1')",
+        )
+        .await;
+    let leased = fixture.lease_one().await;
+    fixture.sql(BY_STATUS).await;
+    let event = sqlx::query("select * from david.mcp_task_events").fetch_one(&fixture.db.pool).await.unwrap();
+    for (column, value) in [
+        ("action_id", "act_a"),
+        ("run_id", "run_a"),
+        ("registration_id", "reg"),
+        ("tool_call_id", "call_1"),
+        ("provider_name", "tool"),
+        ("event", "MCP_TASK_CANCELLED"),
+        ("transition", "cancel_run"),
+        ("phase", "finalised"),
+        ("outcome", "run_cancelled"),
+    ] {
+        assert_eq!(event.get::<&str, _>(column), value, "{column}");
+    }
+    assert_eq!(event.get::<i64, _>("task_id"), leased.task.id.0);
+    assert_eq!(event.get::<i64, _>("fence"), leased.task.fence.0 + 1, "the fence that shuts the lease out");
+}
+
+#[tokio::test]
+async fn cancelling_leaves_what_had_ended_and_what_is_not_ours() {
+    let fixture = Fixture::new().await;
+    fixture.submit("done", "a").await;
+    let leased = fixture.lease_one().await;
+    fixture.commit(write(&leased, succeed(&leased))).await;
+    fixture.submit("open", "a").await;
+    fixture
+        .sql("insert into david.actions (id, run_id, tool_name) values ('act_core', 'run_a', 'local')")
+        .await;
+    let done = fixture.row("done").await;
+    fixture.sql(BY_STATUS).await;
+    assert_eq!(fixture.row("done").await, done);
+    assert_eq!(fixture.row("open").await.action, "cancelled");
+    let core =
+        fixture.number("select count(*) from david.actions where id = 'act_core' and status = 'pending'");
+    assert_eq!(core.await, 1, "an Action without a remote task is Core's business");
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_again_takes_along_what_the_first_cancel_could_not_see() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    // As a canceller in repeatable read leaves it.
+    fixture
+        .sql(
+            "alter table david.runs disable trigger cancel_actions_with_run;
+             update david.runs set status = 'cancelled';
+             alter table david.runs enable always trigger cancel_actions_with_run",
+        )
+        .await;
+    assert_eq!(fixture.row("a").await.phase, "queued");
+    fixture.sql(BY_TIME).await;
+    assert_eq!(fixture.row("a").await.outcome.as_deref(), Some("run_cancelled"));
 }

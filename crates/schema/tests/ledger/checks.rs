@@ -180,15 +180,29 @@ async fn a_task_is_inserted_only_as_queued_or_as_adopted() {
              insert into david.actions (id, run_id, tool_name) values ('act_a', 'run_a', 'tool')",
         )
         .await;
-    for illegal in [
-        "(action_id, registration_id) values ('act_a', 'reg')",
-        "(action_id, registration_id) values ('act_missing', 'reg')",
-        "(action_id, registration_id, phase) values ('act_a', 'reg', 'working')",
-        "(action_id, registration_id, phase, outcome, finalised_at) values ('act_a', 'reg', 'finalised', 'succeeded', now())",
-        "(action_id, registration_id, remote_task_id) values ('act_a', 'reg', 't')",
+    for (illegal, sqlstate) in [
+        ("(action_id, registration_id) values ('act_a', 'reg')", "23503"),
+        ("(action_id, registration_id) values ('act_missing', 'reg')", "23503"),
+        ("(action_id, registration_id, phase) values ('act_a', 'reg', 'calling')", "23514"),
+        ("(action_id, registration_id, phase) values ('act_a', 'reg', 'working')", "23514"),
+        ("(action_id, registration_id, phase) values ('act_a', 'reg', 'input_required')", "23514"),
+        (
+            "(action_id, registration_id, phase, remote_task_id, outcome) values ('act_a', 'reg', 'cancelling', 't', 'tool_error')",
+            "23514",
+        ),
+        (
+            "(action_id, registration_id, phase, outcome, finalised_at) values ('act_a', 'reg', 'finalised', 'succeeded', now())",
+            "23514",
+        ),
+        ("(action_id, registration_id, remote_task_id) values ('act_a', 'reg', 't')", "23514"),
     ] {
         let error = fixture.try_sql(&format!("insert into david.mcp_action_tasks {illegal}")).await;
-        assert!(error.is_err(), "{illegal}");
+        let error = error.expect_err(illegal);
+        assert_eq!(
+            error.as_database_error().unwrap().code().as_deref(),
+            Some(sqlstate),
+            "{illegal}: {error}"
+        );
     }
     fixture
         .sql("insert into david.mcp_action_calls (action_id, remote_tool_name) values ('act_a', 'tool')")

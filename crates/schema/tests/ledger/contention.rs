@@ -10,7 +10,7 @@ use david_schema::{Committed, Leased, Ledger, ReplicaId};
 
 use crate::support::{Fixture, fail, late, succeed, track, try_commit, write};
 
-const RUNS: u32 = 60;
+const RUNS: u32 = 75;
 const PER_RUN: u32 = 8;
 
 /// What a replica would do next with a row, without a server.

@@ -1,9 +1,12 @@
 //! Rule 3: every write after a lease carries the fence, and zero rows have a name.
+
 use std::collections::HashSet;
 
+use crate::starts::Start;
 use crate::support::{Fixture, TERM, applied, ended, fail, retry, succeed, write};
 use david_reconciler::{Outcome, Transition};
 use david_schema::{Committed, Ledger, ReplicaId};
+use sqlx::{Connection as _, PgConnection};
 
 #[tokio::test]
 async fn a_lease_bumps_the_fence_and_moves_the_row_out_of_sight() {
@@ -96,15 +99,46 @@ async fn no_two_leasers_ever_hold_the_same_row() {
 #[tokio::test]
 async fn a_release_gives_the_row_back_as_it_was() {
     let fixture = Fixture::new().await;
-    fixture.submit("a", "a").await;
-    fixture.track("t").await;
-    let leased = fixture.lease_one().await;
-    assert_eq!(fixture.ledger.release(&[(leased.task.id, leased.task.fence)]).await.unwrap(), 1);
+    let leased = Start::Working.reach(&fixture).await;
+    let lease = (leased.task.id, leased.task.fence);
+    assert_eq!(fixture.ledger.release(&[lease]).await.unwrap(), 1);
     let row = fixture.row("a").await;
-    assert_eq!(
-        (row.fence, row.lapses, row.attempt, row.due, row.leased),
-        (leased.task.fence.0, 0, 0, true, false)
-    );
+    assert_eq!((row.fence, row.lapses, row.due, row.leased), (leased.task.fence.0, 0, true, false));
+    let again = fixture.lease_one().await;
+    let counts = (again.task.attempt, again.task.polls, again.task.lapses);
+    assert_eq!(counts, (leased.task.attempt, leased.task.polls, leased.task.lapses));
+    assert_eq!(again.task.phase, leased.task.phase);
+    assert_eq!(fixture.ledger.release(&[lease]).await.unwrap(), 0, "the next lease is not released with it");
+}
+
+#[tokio::test]
+async fn a_release_keeps_the_suspicion_of_earlier_lapses() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    fixture.lease_one().await;
+    fixture.let_leases_lapse().await;
+    let leased = fixture.lease_one().await;
+    fixture.ledger.release(&[(leased.task.id, leased.task.fence)]).await.unwrap();
+    assert_eq!(fixture.row("a").await.lapses, 1);
+}
+
+#[tokio::test]
+async fn a_release_leaves_out_a_row_that_somebody_is_changing_and_waits_for_nobody() {
+    let fixture = Fixture::new().await;
+    for name in ["a", "b"] {
+        fixture.submit(name, name).await;
+    }
+    let leased = fixture.lease().await;
+    let mut other = PgConnection::connect(&fixture.db.url).await.unwrap();
+    sqlx::raw_sql("begin; update david.runs set status = 'cancelled' where id = 'run_a'")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    let rows: Vec<_> = leased.iter().map(|row| (row.task.id, row.task.fence)).collect();
+    assert_eq!(fixture.ledger.release(&rows).await.unwrap(), 1);
+    sqlx::raw_sql("commit").execute(&mut other).await.unwrap();
+    assert_eq!(fixture.row("a").await.phase, "finalised");
+    assert!(fixture.row("b").await.due);
 }
 
 #[tokio::test]

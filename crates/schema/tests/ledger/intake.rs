@@ -57,6 +57,20 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     ("p_action_id => 'act_x', p_tool_name => 'tool', p_remote_tool_name => '')", "DT001", "255"),
     ("p_action_id => 'act_x', p_tool_name => repeat('x', 65), p_remote_tool_name => 'tool')", "DT001", "64"),
+    ("p_action_id => 'act_x', p_tool_name => '', p_remote_tool_name => 'tool')", "DT001", "64"),
+    ("p_action_id => 'act_x', p_tool_name => null, p_remote_tool_name => 'tool')", "DT001", "64"),
+    (
+        "p_action_id => 'act_x', p_tool_name => 'tool', p_remote_tool_name => 'tool', p_deadline_in => null)",
+        "DT001",
+        "deadline",
+    ),
+    ("p_action_id => 'act_', p_tool_name => 'tool', p_remote_tool_name => 'tool')", "DT001", "act_"),
+    ("p_action_id => 'act_a', p_tool_name => 'elsewise', p_remote_tool_name => 'tool')", "DT002", "before"),
+    (
+        "p_action_id => 'act_a', p_tool_name => 'tool', p_remote_tool_name => 'tool', p_idempotent => true)",
+        "DT002",
+        "before",
+    ),
     (
         "p_action_id => 'act_x', p_tool_name => 'tool', p_remote_tool_name => 'tool', p_deadline_in => interval '-1 hour')",
         "DT001",
@@ -87,11 +101,110 @@ async fn bad_input_is_refused_with_its_sqlstate_and_leaves_nothing_behind() {
         assert_eq!(error.code().as_deref(), Some(*sqlstate), "{rest}: {error}");
         assert!(error.message().contains(word), "{rest}: {error}");
     }
-    let unknown_run = "select david.submit_action('act_x', 'run_x', 'reg', 'tool', 'tool')";
-    let error = fixture.try_sql(unknown_run).await.expect_err(unknown_run);
-    assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("DT003"));
+    fixture.sql("insert into david.runs (id, user_id) values ('run_b', 'user')").await;
+    for (statement, sqlstate) in [
+        ("select david.submit_action('act_x', 'run_x', 'reg', 'tool', 'tool')", "DT003"),
+        ("select david.submit_action('act_x', null, 'reg', 'tool', 'tool')", "DT001"),
+        ("select david.submit_action('act_x', 'run_a', null, 'tool', 'tool')", "DT001"),
+        ("select david.submit_action('act_a', 'run_b', 'reg', 'tool', 'tool')", "DT002"),
+        ("select david.submit_action('act_a', 'run_a', 'other', 'tool', 'tool')", "DT002"),
+    ] {
+        let error = fixture.try_sql(statement).await.expect_err(statement);
+        assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some(sqlstate), "{statement}");
+    }
     assert_eq!(fixture.number("select count(*) from david.actions").await, 1);
     assert_eq!(fixture.number("select count(*) from david.mcp_action_calls").await, 1);
+    assert_eq!(fixture.number("select count(*) from david.mcp_action_tasks").await, 1);
+}
+
+#[tokio::test]
+async fn plain_inserts_make_the_row_that_the_function_makes() {
+    let fixture = Fixture::new().await;
+    fixture
+        .sql(
+            "insert into david.runs (id, user_id) values ('run_a', 'user');
+             insert into david.actions (id, run_id, tool_call_id, tool_name) values ('act_a', 'run_a', 'call_1', 'tool');
+             insert into david.mcp_action_calls (action_id, remote_tool_name, arguments, idempotent)
+             values ('act_a', 'remote_tool', '{\"x\": 1}', true);
+             insert into david.mcp_action_tasks (action_id, registration_id) values ('act_a', 'reg')",
+        )
+        .await;
+    let deadline =
+        "select extract(epoch from execution_deadline - created_at)::bigint from david.mcp_action_tasks";
+    assert_eq!(fixture.number(deadline).await, 24 * 3600);
+    let inserted = fixture.lease_one().await;
+    fixture
+        .sql(
+            "delete from david.actions;
+             select david.submit_action('act_a', 'run_a', 'reg', 'tool', 'remote_tool', '{\"x\": 1}', 'call_1',
+                                        p_idempotent => true)",
+        )
+        .await;
+    assert_eq!(fixture.number(deadline).await, 24 * 3600);
+    let submitted = fixture.lease_one().await;
+    assert_eq!((&inserted.call, &inserted.request), (&submitted.call, &submitted.request));
+    assert_eq!(inserted.call.repeat, david_reconciler::Repeat::Idempotent);
+    assert_eq!(inserted.run, submitted.run);
+    assert_eq!((&inserted.task.phase, inserted.task.fence), (&submitted.task.phase, submitted.task.fence));
+}
+
+#[tokio::test]
+async fn a_task_that_core_created_itself_is_adopted_with_its_expiry_and_never_called() {
+    for statement in [
+        "select david.submit_action('act_a', 'run_a', 'reg', 'tool', 'tool', p_remote_task_id => 'theirs',
+                                    p_remote_expires_at => timestamptz '2030-01-01 00:00:00Z')",
+        "insert into david.actions (id, run_id, tool_name) values ('act_a', 'run_a', 'tool');
+         insert into david.mcp_action_tasks (action_id, registration_id, phase, remote_task_id, remote_expires_at)
+         values ('act_a', 'reg', 'working', 'theirs', timestamptz '2030-01-01 00:00:00Z')",
+    ] {
+        let fixture = Fixture::new().await;
+        fixture.sql("insert into david.runs (id, user_id) values ('run_a', 'user')").await;
+        fixture.sql(statement).await;
+        let leased = fixture.lease_one().await;
+        let remote = leased.task.phase.remote().unwrap();
+        assert_eq!((remote.id.expose(), remote.status), ("theirs", None));
+        assert_eq!(remote.expires_at, Some(david_reconciler::Timestamp(1_893_456_000_000_000)));
+        assert_eq!(leased.task.phase.name(), david_reconciler::PhaseName::Working, "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_another_live_task_holds_cannot_be_adopted_and_nothing_is_left_behind() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    fixture.track("same").await;
+    let adopt =
+        "select david.submit_action('act_b', 'run_a', 'reg', 'tool', 'tool', p_remote_task_id => 'same')";
+    let error = fixture.try_sql(adopt).await.expect_err(adopt);
+    let constraint = error.as_database_error().and_then(|error| error.constraint());
+    assert_eq!(constraint, Some("mcp_action_tasks_remote_task"), "{error}");
+    assert_eq!(fixture.number("select count(*) from david.actions").await, 1);
+}
+
+#[tokio::test]
+async fn a_url_never_holds_a_credential() {
+    let fixture = Fixture::new().await;
+    for (url, normalized) in [
+        ("https://user:secret@h/", "https://h/"),
+        ("https://user@h/", "https://h/"),
+        ("HTTPS://user:secret@h:8443/mcp?x#y", "https://h/"),
+        ("https://h/", "https://user:secret@h/"),
+    ] {
+        let insert = format!(
+            "insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key)
+             values ('x', 'user', 'x', '{url}', '{normalized}', 'x')"
+        );
+        let error = fixture.try_sql(&insert).await.expect_err(url);
+        let constraint = error.as_database_error().and_then(|error| error.constraint());
+        assert_eq!(constraint, Some("registrations_url_without_credentials"), "{url}");
+        assert!(!error.as_database_error().unwrap().message().contains("secret"));
+    }
+    fixture
+        .sql(
+            "insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key)
+             values ('x', 'user', 'x', 'https://h/path@2?mail=a@b', 'https://h/path@2', 'x')",
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -135,6 +248,18 @@ async fn a_registrations_identity_cannot_change_but_its_switch_can() {
 #[tokio::test]
 async fn cancelling_an_unknown_run_is_an_error_and_says_so() {
     let fixture = Fixture::new().await;
-    let error = fixture.try_sql("select david.cancel_run('run_x')").await.expect_err("no such Run");
-    assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("DT003"));
+    for unknown in ["select david.cancel_run('run_x')", "select david.cancel_run(null)"] {
+        let error = fixture.try_sql(unknown).await.expect_err(unknown);
+        assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("DT003"), "{unknown}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_cancels_a_run_is_told_whether_it_was_the_first() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    for first in [true, false] {
+        let cancel = sqlx::query_scalar::<_, bool>("select david.cancel_run('run_a')");
+        assert_eq!(cancel.fetch_one(&fixture.db.pool).await.unwrap(), first);
+    }
 }

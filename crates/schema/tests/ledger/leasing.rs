@@ -1,12 +1,10 @@
 //! The lease: bounded, ordered, and cheap however much is not due.
 
-use std::time::Duration;
-
-use david_reconciler::{RemoteStatus, RemoteTask, RemoteTaskId, Timestamp, Transition};
 use david_schema::{Ledger, ReplicaId};
 use sqlx::postgres::PgPoolOptions;
+use sqlx::{Connection as _, PgConnection};
 
-use crate::support::{Fixture, TERM, retry, write};
+use crate::support::{Fixture, TERM};
 
 /// `count` queued Actions in one Run, due in the order of their numbers.
 async fn queued(count: u32) -> Fixture {
@@ -55,6 +53,15 @@ async fn never_more_rows_than_asked_whatever_plan_is_forced() {
             "enable_bitmapscan",
         ],
         &["enable_nestloop", "enable_seqscan", "enable_sort"],
+        // Leaves but one plan to `id in (select … limit n for update)`: run the inner select for each row.
+        &[
+            "enable_hashjoin",
+            "enable_mergejoin",
+            "enable_material",
+            "enable_memoize",
+            "enable_hashagg",
+            "enable_sort",
+        ],
     ] {
         for mode in ["force_generic_plan", "force_custom_plan"] {
             let mut options =
@@ -71,7 +78,7 @@ async fn never_more_rows_than_asked_whatever_plan_is_forced() {
         }
     }
     let leased = fixture.number("select count(*) from david.mcp_action_tasks where due_at > now()").await;
-    assert_eq!(leased, 3 * 2 * 8, "no row was locked or moved beyond those returned");
+    assert_eq!(leased, 4 * 2 * 8, "no row was locked or moved beyond those returned");
 }
 
 #[tokio::test]
@@ -111,49 +118,44 @@ async fn nothing_due_is_an_empty_batch() {
 }
 
 #[tokio::test]
-async fn what_a_poll_learned_is_what_the_next_lease_reads() {
-    let fixture = Fixture::new().await;
-    fixture.submit("a", "a").await;
-    fixture.track("t").await;
-    let leased = fixture.lease_one().await;
-    let learned = RemoteTask {
-        id: RemoteTaskId::parse("t").unwrap(),
-        status: Some(RemoteStatus::Working),
-        expires_at: Some(Timestamp(2_000_000_000_123_456)),
-        ttl: Some(Duration::from_millis(5_000)),
-        poll_interval: Some(Duration::from_millis(250)),
-    };
-    fixture
-        .commit(write(&leased, Transition::Continue { remote: learned.clone(), delay: Duration::ZERO }))
-        .await;
-    let next = fixture.lease_one().await;
-    assert_eq!(next.task.phase.remote(), Some(&learned));
-    assert_eq!((next.task.polls, next.task.attempt), (1, 0));
-
-    fixture.commit(write(&next, retry("The server is away."))).await;
-    fixture.let_leases_lapse().await;
-    let after = fixture.lease_one().await;
-    assert_eq!((after.task.polls, after.task.attempt), (1, 1));
-    assert_eq!(after.task.phase.remote(), Some(&learned));
+async fn a_suspect_is_leased_alone_and_by_nobody_who_leases_a_batch() {
+    let fixture = queued(5).await;
+    fixture.sql("update david.mcp_action_tasks set lapses = 2 where id in (select min(id) from david.mcp_action_tasks union select max(id) from david.mcp_action_tasks)").await;
+    assert_eq!(fixture.lease().await.len(), 3);
+    for _ in 0..2 {
+        assert!(fixture.ledger.suspect_due().await.unwrap());
+        let batch = fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap();
+        assert_eq!(batch.rows.iter().map(|row| row.task.lapses).collect::<Vec<_>>(), [2]);
+    }
+    assert!(!fixture.ledger.suspect_due().await.unwrap());
+    assert!(fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap().rows.is_empty());
 }
 
 #[tokio::test]
-async fn whatever_a_server_says_of_time_can_be_stored() {
-    let fixture = Fixture::new().await;
-    fixture.submit("a", "a").await;
-    fixture.track("t").await;
+async fn rows_without_lapses_are_not_leased_as_suspects() {
+    let fixture = queued(3).await;
+    assert!(!fixture.ledger.suspect_due().await.unwrap());
+    assert!(fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap().rows.is_empty());
+    fixture.sql("update david.mcp_action_tasks set lapses = 1").await;
+    assert!(fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap().rows.is_empty());
+    assert_eq!(fixture.lease().await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_row_that_is_locked_by_somebody_else_is_skipped_and_not_waited_for() {
+    let fixture = queued(3).await;
+    let mut other = PgConnection::connect(&fixture.db.url).await.unwrap();
+    sqlx::raw_sql("begin; select from david.mcp_action_tasks order by due_at limit 1 for update")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    assert_eq!(fixture.lease().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_row_without_its_registration_is_leased_all_the_same() {
+    let fixture = queued(1).await;
+    fixture.sql("delete from david.mcp_server_registrations").await;
     let leased = fixture.lease_one().await;
-    let longest = Duration::from_millis(u64::MAX);
-    let learned = RemoteTask {
-        id: RemoteTaskId::parse("t").unwrap(),
-        status: Some(RemoteStatus::Working),
-        expires_at: Some(Timestamp(i64::MAX)),
-        ttl: Some(longest),
-        poll_interval: Some(longest),
-    };
-    let committed =
-        fixture.commit(write(&leased, Transition::Continue { remote: learned, delay: longest })).await;
-    assert!(matches!(committed, david_schema::Committed::Applied { .. }), "{committed:?}");
-    fixture.let_leases_lapse().await;
-    assert!(fixture.lease_one().await.task.phase.remote().unwrap().expires_at.unwrap().0 > 0);
+    assert_eq!((&leased.registration, &leased.endpoint), (&None, &None));
 }

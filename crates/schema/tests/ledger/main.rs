@@ -1,6 +1,7 @@
 //! The ledger against a real Postgres: one concern per module.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod ambiguous;
 mod batches;
 mod calling;
 mod cancelling;
@@ -9,6 +10,9 @@ mod contention;
 mod fencing;
 mod intake;
 mod leasing;
+mod lowering;
 mod migrating;
 mod questions;
+mod racing;
+mod starts;
 mod support;

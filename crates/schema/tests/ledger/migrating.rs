@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use david_schema::{ConnectOptions, Ledger, LevelError, MigrateError, check_level, migrate};
-use david_testkit::TestDb;
+use david_testkit::{PgProxy, TestDb};
 
 #[tokio::test]
 async fn an_empty_database_is_migrated_once() {
@@ -23,6 +23,34 @@ async fn several_may_migrate_at_once() {
     assert_eq!(one.unwrap().level, two.unwrap().level);
     three.unwrap();
     check_level(&db.pool).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_another_migration_has_begun_is_not_taken_for_somebody_elses() {
+    let foreign = include_str!("../../../../sql/foreign_relations.sql");
+    let db = TestDb::empty().await.unwrap();
+    // One that looked for the record just before another one made it looks for foreign tables just after.
+    for (step, relations) in [
+        ("create schema david", 0),
+        ("create table david.theirs (id int)", 1),
+        ("drop table david.theirs; create table david._sqlx_migrations (version bigint)", 0),
+        ("create table david.runs (id int)", 0),
+    ] {
+        sqlx::raw_sql(step).execute(&db.pool).await.unwrap();
+        let found: i64 = sqlx::query_scalar(foreign).fetch_one(&db.pool).await.unwrap();
+        assert_eq!(found, relations, "after {step}");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_was_changed_since_it_was_applied_is_refused() {
+    let db = TestDb::create().await.unwrap();
+    sqlx::raw_sql("update david._sqlx_migrations set checksum = '\\x00' where version = 1")
+        .execute(&db.pool)
+        .await
+        .unwrap();
+    let error = migrate(&db.pool).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Mismatch(_)), "{error}");
 }
 
 #[tokio::test]
@@ -92,4 +120,26 @@ async fn a_database_that_cannot_be_reached_is_told_so() {
     let error = ledger.reach().await.unwrap_err();
     assert_eq!(error.fault(), david_schema::Fault::Unavailable);
     assert!(!format!("{error:?}").contains("secret"));
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_answer_is_given_up_in_bounded_time() {
+    let db = TestDb::create().await.unwrap();
+    let options = db.pool.connect_options();
+    let upstream = format!("{}:{}", options.get_host(), options.get_port()).parse().unwrap();
+    let proxy = PgProxy::start(upstream).await.unwrap();
+    proxy.blackhole();
+    let ledger = Ledger::open(&ConnectOptions {
+        url: proxy.url(&db.url).unwrap(),
+        connections: 1,
+        statement_timeout: Duration::from_secs(1),
+        acquire_timeout: Duration::from_secs(1),
+        application_name: "test".to_owned(),
+    })
+    .unwrap();
+    let lease = ledger.lease(david_schema::ReplicaId::new(), 1, Duration::from_secs(1));
+    let answer = tokio::time::timeout(Duration::from_secs(60), lease).await.expect("it does not hang");
+    assert_eq!(answer.unwrap_err().fault(), david_schema::Fault::Unavailable);
+    let level = tokio::time::timeout(Duration::from_secs(60), check_level(ledger.pool())).await;
+    assert!(matches!(level.expect("it does not hang"), Err(LevelError::Database(_))));
 }

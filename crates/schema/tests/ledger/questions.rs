@@ -6,19 +6,7 @@ use david_reconciler::{Answer, InputKey, InputState, InputSubject, RequestState,
 use david_schema::Committed;
 use serde_json::json;
 
-use crate::support::{Fixture, late, remote, retry, write};
-
-fn asks(subject: InputSubject, keys: &[&str]) -> Transition {
-    Transition::AwaitInput {
-        subject,
-        round: 1,
-        requests: keys
-            .iter()
-            .map(|key| (InputKey::new(*key), json!({ "method": "elicitation/create" })))
-            .collect(),
-        delay: Duration::ZERO,
-    }
-}
+use crate::support::{Fixture, asks, late, remote, retry, write};
 
 /// A task that asks `name` and `city`.
 async fn asking() -> Fixture {
@@ -26,7 +14,7 @@ async fn asking() -> Fixture {
     fixture.submit("a", "a").await;
     fixture.track("t").await;
     let leased = fixture.lease_one().await;
-    fixture.commit(write(&leased, asks(InputSubject::Task(remote("t")), &["name", "city"]))).await;
+    fixture.commit(write(&leased, asks(InputSubject::Task(remote("t")), 1, &["name", "city"]))).await;
     fixture
 }
 
@@ -47,7 +35,13 @@ async fn an_answer_fences_off_a_held_lease_and_makes_the_row_due() {
     assert_eq!(answer(&fixture, "name", r#"{"action": "accept"}"#).await, Ok(true));
     assert!(fixture.row("a").await.due);
     assert_eq!(fixture.commit(write(&held, retry("late"))).await, Committed::LeaseLost);
+    assert_eq!(
+        fixture.ledger.release(&[(held.task.id, held.task.fence)]).await.unwrap(),
+        0,
+        "a release would overwrite the wake-up"
+    );
     let woken = fixture.lease_one().await;
+    assert_eq!(woken.task.fence.0, held.task.fence.0 + 2, "the answer and the lease bump it");
     assert_eq!(woken.inputs[0].state, InputState::Answered(json!({ "action": "accept" })));
     assert_eq!(woken.inputs[1].state, InputState::Pending);
 }
@@ -60,6 +54,43 @@ async fn a_key_is_answered_once() {
     assert_eq!(answer(&fixture, "name", r#"{"action": "decline"}"#).await, Err("DT002".to_owned()));
     assert_eq!(answer(&fixture, "age", "{}").await, Err("DT003".to_owned()));
     assert_eq!(answer(&fixture, "city", "[]").await, Err("DT001".to_owned()));
+}
+
+#[tokio::test]
+async fn an_answer_that_makes_no_sense_is_refused_with_its_sqlstate_and_wakes_nobody() {
+    let fixture = asking().await;
+    fixture.submit("b", "b").await;
+    let before = fixture.row("a").await;
+    for (arguments, sqlstate) in [
+        ("'act_x', 'name', '{}'", "DT003"),
+        ("null, 'name', '{}'", "DT003"),
+        ("'act_b', 'name', '{}'", "DT003"),
+        ("'act_a', 'age', '{}'", "DT003"),
+        ("'act_a', null, '{}'", "DT003"),
+        ("'act_a', 'name', null", "DT001"),
+        ("'act_a', 'name', 'null'", "DT001"),
+        ("'act_a', 'name', '\"accept\"'", "DT001"),
+    ] {
+        let error = fixture.try_sql(&format!("select david.answer_input({arguments})")).await;
+        let error = error.expect_err(arguments);
+        assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some(sqlstate), "{arguments}");
+    }
+    assert_eq!(fixture.row("a").await, before);
+    assert_eq!(
+        fixture.number("select count(*) from david.mcp_input_requests where state = 'pending'").await,
+        2
+    );
+}
+
+#[tokio::test]
+async fn the_same_answer_again_wakes_nobody() {
+    let fixture = asking().await;
+    answer(&fixture, "name", r#"{"action": "accept"}"#).await.unwrap();
+    let held = fixture.lease_one().await;
+    let before = fixture.row("a").await;
+    assert_eq!(answer(&fixture, "name", r#"{"action": "accept"}"#).await, Ok(false));
+    assert_eq!(fixture.row("a").await, before);
+    assert!(matches!(fixture.commit(write(&held, retry("mine"))).await, Committed::Applied { .. }));
 }
 
 #[tokio::test]
@@ -95,7 +126,7 @@ async fn the_state_of_a_call_that_asks_is_kept_byte_for_byte() {
     let calling = fixture.begin_call().await;
     let state = RequestState::new("ünïcode\n\0\u{1F600}");
     let subject = InputSubject::Call { request_state: Some(state.clone()) };
-    fixture.commit(late(&calling, asks(subject, &["name"]))).await;
+    fixture.commit(late(&calling, asks(subject, 1, &["name"]))).await;
     let leased = fixture.lease_one().await;
     assert_eq!(leased.request.as_ref().unwrap().request_state, Some(state));
     assert_eq!(leased.task.input_round, 1);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use david_reconciler::{
-    CancelDebt, Envelope, ErrorSource, Fence, Finish, Outcome, RemoteTask, RemoteTaskId, ToolResult,
-    Transition, Verdict,
+    CancelDebt, Envelope, ErrorSource, Fence, Finish, InputKey, InputSubject, Outcome, RemoteTask,
+    RemoteTaskId, ToolResult, Transition, Verdict,
 };
 use david_schema::{BatchAnswer, CommitError, Committed, Guard, Leased, Ledger, ReplicaId, Write};
 use david_testkit::TestDb;
@@ -185,6 +185,19 @@ pub(crate) fn retry(reason: &str) -> Transition {
     Transition::Retry { delay: Duration::from_secs(60), attempt: 1, reason: reason.to_owned() }
 }
 
+/// A round of questions, each under its key.
+pub(crate) fn asks(subject: InputSubject, round: u32, keys: &[&str]) -> Transition {
+    Transition::AwaitInput {
+        subject,
+        round,
+        requests: keys
+            .iter()
+            .map(|key| (InputKey::new(*key), json!({ "method": "elicitation/create" })))
+            .collect(),
+        delay: Duration::ZERO,
+    }
+}
+
 pub(crate) fn succeed(leased: &Leased) -> Transition {
     let result = ToolResult {
         content: vec![json!({ "type": "text", "text": "42" })],
@@ -200,6 +213,11 @@ pub(crate) fn succeed(leased: &Leased) -> Transition {
 }
 
 pub(crate) fn fail(leased: &Leased, outcome: Outcome) -> Transition {
+    fail_owing(leased, outcome, CancelDebt::None)
+}
+
+/// Ends the Action; the remote task may or may not have to be cancelled.
+pub(crate) fn fail_owing(leased: &Leased, outcome: Outcome, debt: CancelDebt) -> Transition {
     Transition::Finish(Finish {
         outcome,
         envelope: Envelope::of_error(
@@ -209,7 +227,7 @@ pub(crate) fn fail(leased: &Leased, outcome: Outcome) -> Transition {
             "It failed.",
             ErrorSource::Local,
         ),
-        debt: CancelDebt::None,
+        debt,
         reason: Some("It failed.".to_owned()),
     })
 }

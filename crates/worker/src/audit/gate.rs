@@ -1,4 +1,7 @@
-//! The gate's lines, and the words on them.
+//! The gate's lines, and the words on them (docs/sdk-audit.md).
+//!
+//! `PASS`: the SDK can do it. `KNOWN`: how servers behave is established. `FAIL`: it was seen to be
+//! otherwise. `UNPROVEN`: it could not be tried here.
 
 /// The seven lines of the plan's migration gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

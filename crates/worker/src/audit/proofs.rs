@@ -1,10 +1,15 @@
 //! One proof per gate.
 
-use david_reconciler::{Ack, CallReply, PollReply, Refusal, RemoteStatus, Verdict};
+use std::time::Duration;
+
+use david_reconciler::{Ack, CallReply, PollReply, RemoteStatus, RemoteTaskId, ToolResult, Verdict};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::gate::{Doubt, Proof};
-use super::probe::{Probe, answers, request, status_of};
+use super::probe::{ANSWER, Probe, answers, request};
+use super::seen;
+use crate::remote::{TasksExtension, ToolRequest};
 
 fn disproved<T>(text: impl Into<String>) -> Result<T, Doubt> {
     Err(Doubt::Disproved(text.into()))
@@ -12,39 +17,49 @@ fn disproved<T>(text: impl Into<String>) -> Result<T, Doubt> {
 
 /// Create, get, update and cancel all go through the SDK's own requests.
 pub(super) async fn extension(probe: &Probe) -> Proof {
+    let version = &probe.facts.protocol_version;
+    if probe.facts.tasks == TasksExtension::NotDeclared {
+        return disproved(format!("The server (protocol {version}) does not declare the Tasks extension."));
+    }
     let created = probe.create("work", json!({ "seconds": 600 })).await?;
-    if status_of(&probe.poll(&created.id).await) != Some(RemoteStatus::Working) {
-        return disproved("tasks/get does not find the task that was just created.");
+    let polled = probe.poll(&created.id).await;
+    if seen::status(&polled) != Some(RemoteStatus::Working) {
+        return disproved(format!("tasks/get of a task just created: {}", seen::poll(&polled)));
     }
     let cancelled = probe.cancel(&created.id).await;
     let asking = probe.create("ask", json!({ "question": "Audited?" })).await?;
-    let PollReply::InputRequired { requests, .. } = probe.until_news(&asking.id).await? else {
-        return disproved("A task that asks does not become input_required.");
-    };
-    let keys: Vec<_> = requests.into_iter().map(|(key, _)| key).collect();
-    match (cancelled, probe.answer(&asking.id, &keys).await) {
-        (Ack::Acknowledged, Ack::Acknowledged) => {
-            Ok("tools/call made tasks; tasks/get, tasks/update and tasks/cancel were answered.".to_owned())
-        }
-        (cancelled, updated) => disproved(format!("tasks/cancel: {cancelled:?}; tasks/update: {updated:?}")),
+    let updated = answer(probe, &asking.id).await?;
+    match (&cancelled, &updated) {
+        (Ack::Acknowledged, Ack::Acknowledged) => Ok(format!(
+            "tools/call made tasks; tasks/get, tasks/update and tasks/cancel were answered (protocol {version})."
+        )),
+        _ => disproved(format!(
+            "tasks/cancel: {} tasks/update: {}",
+            seen::ack(&cancelled),
+            seen::ack(&updated)
+        )),
     }
 }
 
-/// An id outlives the connection it came by.
+/// An id is the task's own, and outlives the connection it came by.
 pub(super) async fn task_ids(probe: &Probe) -> Proof {
-    let created = probe.create("work", json!({ "seconds": 0.2 })).await?;
-    let stranger = probe.stranger()?;
-    match stranger.until_terminal(&created.id).await? {
-        PollReply::Completed { .. } => {
-            Ok("A task created over one connection was read over another; ids are compared here.".to_owned())
-        }
-        other => disproved(format!("Another connection sees {other:?}")),
+    let first = probe.create("work", json!({ "seconds": 0.2 })).await?;
+    let second = probe.create("work", json!({ "seconds": 0.2 })).await?;
+    if first.id == second.id {
+        return disproved("Two tasks have the same id.");
+    }
+    match probe.stranger()?.until_terminal(&first.id).await? {
+        PollReply::Completed { .. } => Ok(
+            "Two tasks had two ids; one created over one connection was read over another. The reply named the id that was asked for."
+                .to_owned(),
+        ),
+        other => disproved(format!("Over another connection {}", seen::poll(&other))),
     }
 }
 
 /// Each of the five.
 pub(super) async fn statuses(probe: &Probe) -> Proof {
-    let mut seen = Vec::new();
+    let mut words = Vec::new();
     for (tool, arguments, wanted) in [
         ("work", json!({ "seconds": 600 }), RemoteStatus::Working),
         ("ask", json!({ "question": "Audited?" }), RemoteStatus::InputRequired),
@@ -60,87 +75,117 @@ pub(super) async fn statuses(probe: &Probe) -> Proof {
             | RemoteStatus::Failed
             | RemoteStatus::Cancelled => probe.until_news(&created.id).await?,
         };
-        if status_of(&reply) != Some(wanted) {
-            return disproved(format!("{tool} should be {}, not {reply:?}", wanted.as_str()));
+        if seen::status(&reply) != Some(wanted) {
+            return disproved(format!("{tool} should be {}, but {}", wanted.as_str(), seen::poll(&reply)));
         }
-        seen.push(wanted.as_str());
+        words.push(wanted.as_str());
+        // What still runs is not left behind.
         probe.cancel(&created.id).await;
     }
-    Ok(format!("Seen: {}.", seen.join(", ")))
+    Ok(format!("Seen: {}.", words.join(", ")))
 }
 
 /// The result is inside `tasks/get`, and an error result is `completed`.
 pub(super) async fn results(probe: &Probe) -> Proof {
-    let good = probe.create("work", json!({ "seconds": 0.1, "text": "audited" })).await?;
-    match probe.until_terminal(&good.id).await? {
-        PollReply::Completed { result, .. }
-            if result.verdict == Verdict::Success && !result.content.is_empty() => {}
-        other => return disproved(format!("A completed task brings {other:?}")),
+    let good = probe.create("work", json!({ "seconds": 0.1, "text": ANSWER })).await?;
+    let first = probe.until_terminal(&good.id).await?;
+    match &first {
+        PollReply::Completed { result, .. } if result.verdict == Verdict::Success && says_answer(result) => {}
+        other => return disproved(format!("The text of a good result is not there; {}", seen::poll(other))),
+    }
+    if probe.poll(&good.id).await != first {
+        return disproved("A result is not the same when it is read again.");
     }
     let bad = probe.create("tool_error", json!({ "seconds": 0.1 })).await?;
     match probe.until_terminal(&bad.id).await? {
         PollReply::Completed { result, .. } if result.verdict == Verdict::Error => {
-            Ok("Results came inside tasks/get; isError: true came as completed.".to_owned())
+            Ok("Results came inside tasks/get, twice the same; isError: true came as completed.".to_owned())
         }
-        other => disproved(format!("A tool error comes as {other:?}")),
+        other => {
+            disproved(format!("A tool's error is not a completed task with isError; {}", seen::poll(&other)))
+        }
     }
 }
 
 /// An acknowledgement, repeatable, and the end later.
 pub(super) async fn cancel(probe: &Probe) -> Proof {
     let created = probe.create("work", json!({ "seconds": 600 })).await?;
-    for _ in 0..2 {
-        match probe.cancel(&created.id).await {
-            Ack::Acknowledged => {}
-            Ack::Refused(refusal) => return disproved(format!("tasks/cancel was refused: {refusal:?}")),
+    for attempt in ["The first", "A repeated"] {
+        let ack = probe.cancel(&created.id).await;
+        if ack != Ack::Acknowledged {
+            return disproved(format!("{attempt} tasks/cancel: {}", seen::ack(&ack)));
         }
     }
     match probe.until_terminal(&created.id).await? {
         PollReply::Cancelled(_) => {
-            Ok("A cancel was acknowledged, again when repeated, and the task ended as cancelled.".to_owned())
+            let late = probe.cancel(&created.id).await;
+            Ok(format!(
+                "A cancel was acknowledged, again when repeated, and the task ended as cancelled. A cancel after that: {}",
+                seen::ack(&late)
+            ))
         }
-        other => disproved(format!("A cancelled task ended as {other:?}")),
+        other => disproved(format!("After a cancel {}", seen::poll(&other))),
     }
 }
 
-/// After its time to live a task may be forgotten, which is `-32602`.
+/// After its time to live a task may be forgotten, which is `-32602`; before, it may not.
 pub(super) async fn ttl(probe: &Probe) -> Proof {
-    let created = probe.create("short_ttl", json!({ "ttl_ms": 500 })).await?;
+    let called = Instant::now();
+    let created = probe.create("short_ttl", json!({ "ttl_ms": 1000 })).await?;
     let Some(ttl) = created.ttl else {
         return disproved("The server names no time to live.");
     };
-    match probe.until_terminal(&created.id).await? {
-        PollReply::Refused(Refusal::Gone { .. }) => Ok(format!(
-            "A task of {ttl:?} to live was unknown (-32602) after that; it counts from when it was heard."
-        )),
-        other => disproved(format!("After its time to live the task is {other:?}")),
+    // The server may fail the task for one more time to live before it forgets it.
+    let patience = ttl.saturating_mul(3).min(Duration::from_secs(10)) + Duration::from_secs(1);
+    probe.until_gone(&created.id, called + patience).await?;
+    let lived = called.elapsed();
+    if lived < ttl {
+        return disproved(format!("A task of {ttl:?} to live was forgotten after {lived:?}."));
     }
+    Ok(format!(
+        "A task of {ttl:?} to live was known until then and unknown (-32602) {lived:?} after its call."
+    ))
 }
 
 /// `tasks/update` for a task, calling again with the state for a call.
 pub(super) async fn input(probe: &Probe) -> Proof {
     let created = probe.create("ask", json!({ "question": "Audited?" })).await?;
-    let PollReply::InputRequired { requests, .. } = probe.until_news(&created.id).await? else {
-        return disproved("A task that asks does not become input_required.");
-    };
-    let keys: Vec<_> = requests.into_iter().map(|(key, _)| key).collect();
-    probe.answer(&created.id, &keys).await;
+    let ack = answer(probe, &created.id).await?;
+    if ack != Ack::Acknowledged {
+        return disproved(format!("tasks/update: {}", seen::ack(&ack)));
+    }
+    // A stale input_required is legal after the answer (PROTOCOL 10).
     match probe.until_terminal(&created.id).await? {
-        PollReply::Completed { .. } => {}
-        other => return disproved(format!("An answered task ended as {other:?}")),
+        PollReply::Completed { result, .. } if says_answer(&result) => {}
+        other => return disproved(format!("The answer is not in the result; {}", seen::poll(&other))),
     }
     let first = request("ask_first", json!({ "question": "Audited?" }));
-    let CallReply::InputRequired { requests, request_state } = probe.send(first.clone()).await else {
-        return Err(Doubt::Untried(
-            "The server has no tool ask_first that asks before it answers.".to_owned(),
-        ));
+    let (requests, request_state) = match probe.call(first.clone()).await? {
+        CallReply::InputRequired { requests, request_state } => (requests, request_state),
+        other => return disproved(format!("ask_first should ask first, but {}", seen::call(&other))),
     };
-    let keys: Vec<_> = requests.into_iter().map(|(key, _)| key).collect();
-    let again = crate::remote::ToolRequest { request_state, input_responses: answers(&keys), ..first };
-    match probe.send(again).await {
-        CallReply::Result(_) => {
-            Ok("A task went on after tasks/update; a call after it was made again with its state.".to_owned())
-        }
-        other => disproved(format!("A call made again with its state brought {other:?}")),
+    let again = ToolRequest { request_state, input_responses: answers(&requests), ..first };
+    match probe.call(again).await? {
+        CallReply::Result(result) if says_answer(&result) => Ok(
+            "A task went on after tasks/update and brought the answer; so did a call that was made again with its requestState."
+                .to_owned(),
+        ),
+        other => disproved(format!("A call made again with its answers: {}", seen::call(&other))),
     }
+}
+
+/// Answers what the task asks.
+async fn answer(probe: &Probe, id: &RemoteTaskId) -> Result<Ack, Doubt> {
+    match probe.until_news(id).await? {
+        PollReply::InputRequired { requests, .. } if !requests.is_empty() => {
+            Ok(probe.answer(id, &answers(&requests)).await)
+        }
+        other => {
+            disproved(format!("A task that asks does not become input_required; {}", seen::poll(&other)))
+        }
+    }
+}
+
+fn says_answer(result: &ToolResult) -> bool {
+    result.content.iter().any(|block| block["text"] == ANSWER)
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::connect::{Client, connect};
 use super::failure::Failure;
+use super::oversized::Oversized;
 use super::transport::PostOnly;
 use super::{Limits, Target};
 
@@ -22,9 +23,26 @@ pub struct Clients {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// Connected once, by whoever comes first; the others wait. A failed attempt leaves it empty.
-    client: Arc<OnceCell<Client>>,
+    slot: Arc<Slot>,
     used: Instant,
+}
+
+/// Where a target's client is, or is to be.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Connected once, by whoever comes first; the others wait. A failed attempt leaves it empty.
+    client: OnceCell<Client>,
+    /// The last failed attempt, for those that waited for it.
+    failed: Mutex<Option<(Instant, Failure)>>,
+}
+
+/// A client in use. It is open for as long as this lives: the SDK closes one that is dropped, and the
+/// calls in flight on it would be lost.
+#[derive(Debug)]
+pub(super) struct Lent {
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) oversized: Oversized,
+    slot: Arc<Slot>,
 }
 
 impl Clients {
@@ -36,35 +54,60 @@ impl Clients {
         Ok(Self { http: PostOnly::new(&limits)?, limits, entries: Mutex::default() })
     }
 
-    /// A connected peer, by `deadline`.
-    pub(super) async fn peer(&self, target: &Target, deadline: Instant) -> Result<Peer<RoleClient>, Failure> {
-        let cell = self.entry(target);
-        let connected = cell.get_or_try_init(|| connect(&self.http, target, &self.limits));
-        match tokio::time::timeout_at(deadline, connected).await {
-            Ok(Ok(client)) => Ok(client.peer().clone()),
-            Ok(Err(error)) => Err(Failure::of_connect(&error)),
-            Err(_elapsed) => Err(Failure::connect_timeout()),
+    /// A connected client, by `deadline`.
+    pub(super) async fn lend(&self, target: &Target, deadline: Instant) -> Result<Lent, Failure> {
+        let came = Instant::now();
+        let slot = self.entry(target);
+        let connected = slot.client.get_or_try_init(|| self.attempt(target, &slot, came));
+        let (peer, oversized) = match tokio::time::timeout_at(deadline, connected).await {
+            Ok(connected) => connected.map(|client| (client.peer().clone(), client.oversized().clone()))?,
+            Err(_elapsed) => return Err(Failure::connect_timeout()),
+        };
+        Ok(Lent { peer, oversized, slot })
+    }
+
+    /// One attempt at a handshake, which is good for all that were there before it ended: a server in
+    /// trouble is not asked by each of them in turn.
+    async fn attempt(&self, target: &Target, slot: &Slot, came: Instant) -> Result<Client, Failure> {
+        if let Some((_, failure)) = lock(&slot.failed).as_ref().filter(|(at, _)| *at > came) {
+            return Err(failure.clone());
+        }
+        let connected = connect(&self.http, target, &self.limits);
+        let failure = match tokio::time::timeout(self.limits.handshake_timeout, connected).await {
+            Ok(Ok(client)) => return Ok(client),
+            Ok(Err(error)) => Failure::of_connect(&error),
+            Err(_elapsed) => Failure::connect_timeout(),
+        };
+        *lock(&slot.failed) = Some((Instant::now(), failure.clone()));
+        Err(failure)
+    }
+
+    /// The next request makes a client of its own; those that this one is lent to keep it.
+    pub(super) fn retire(&self, target: &Target, lent: &Lent) {
+        let mut entries = lock(&self.entries);
+        if entries.get(target).is_some_and(|entry| Arc::ptr_eq(&entry.slot, &lent.slot)) {
+            entries.remove(target);
         }
     }
 
     /// The target's cell. A client whose transport has died is replaced, and those that nobody has
     /// used for long are closed.
-    fn entry(&self, target: &Target) -> Arc<OnceCell<Client>> {
+    fn entry(&self, target: &Target) -> Arc<Slot> {
         let now = Instant::now();
-        let mut entries = self.lock();
+        let mut entries = lock(&self.entries);
         entries.retain(|other, entry| {
-            let dead = entry.client.get().is_some_and(|client| client.peer().is_transport_closed());
+            let dead = entry.slot.client.get().is_some_and(|client| client.peer().is_transport_closed());
             let idle = now.duration_since(entry.used) > self.limits.idle && other != target;
             !dead && !idle
         });
         let entry =
-            entries.entry(target.clone()).or_insert_with(|| Entry { client: Arc::default(), used: now });
+            entries.entry(target.clone()).or_insert_with(|| Entry { slot: Arc::default(), used: now });
         entry.used = now;
-        Arc::clone(&entry.client)
+        Arc::clone(&entry.slot)
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Target, Entry>> {
-        // Nothing panics while it is held; should it, the map is as good as before.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while one is held; should it, what is in there is as good as before.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

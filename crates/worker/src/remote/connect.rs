@@ -9,14 +9,30 @@ use rmcp::model::{
 use rmcp::service::{ClientInitializeError, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _, Peer, RoleClient};
 
 use super::failure::status_of;
+use super::oversized::Oversized;
 use super::transport::PostOnly;
+use super::words::discovery_status;
 use super::{Limits, Target};
 
-/// A connected client.
-pub(super) type Client = RunningService<RoleClient, ClientConfig>;
+/// A connected client. The SDK closes it when it is dropped.
+#[derive(Debug)]
+pub(super) struct Client {
+    service: RunningService<RoleClient, ClientConfig>,
+    oversized: Oversized,
+}
+
+impl Client {
+    pub(super) fn peer(&self) -> &Peer<RoleClient> {
+        self.service.peer()
+    }
+
+    pub(super) fn oversized(&self) -> &Oversized {
+        &self.oversized
+    }
+}
 
 /// Connects. The caller bounds the time.
 pub(super) async fn connect(
@@ -47,19 +63,25 @@ async fn serve(
     config.max_sse_event_size = limits.response_bytes;
     // Recovery posts an interrupted tools/call a second time, by itself.
     config.reinit_on_expired_session = false;
-    let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
+    let http = http.for_one_client();
+    let oversized = http.oversized();
+    let transport = StreamableHttpClientTransport::with_client(http, config);
 
     let mut capabilities = ClientCapabilities::default();
     capabilities.extensions = Some(BTreeMap::from([(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new())]));
     let us = Implementation::new("david-tasks", env!("CARGO_PKG_VERSION"));
-    ClientConfig::new(capabilities, us).serve_with_lifecycle(transport, mode).await
+    let service = ClientConfig::new(capabilities, us).serve_with_lifecycle(transport, mode).await?;
+    Ok(Client { service, oversized })
 }
 
 /// Only a plain "no such method", 404 or 405 means an older server; anything else may be a current
 /// one in trouble, and falling back would hide its tasks.
 fn knows_no_discovery(error: &ClientInitializeError) -> bool {
     match error {
-        ClientInitializeError::JsonRpcError(error) => error.code == ErrorCode::METHOD_NOT_FOUND,
+        ClientInitializeError::JsonRpcError(error) => {
+            error.code == ErrorCode::METHOD_NOT_FOUND
+                || matches!(discovery_status(&error.message), Some(404 | 405))
+        }
         ClientInitializeError::TransportError { error, .. } => {
             matches!(status_of(error.error.as_ref()), Some(404 | 405))
         }

@@ -1,7 +1,6 @@
 //! Errors of the SDK, sorted by what they say about the request: was it executed, may it pass?
 
 use std::error::Error;
-use std::time::Duration;
 
 use david_reconciler::{CallReply, NotExecuted, Refusal, RemoteError, RetryAfter, Trouble};
 use rmcp::service::ClientInitializeError;
@@ -10,10 +9,16 @@ use rmcp::transport::streamable_http_client::{
 };
 use rmcp::{ErrorData, ServiceError};
 
+use super::words::{chain, discovery_status, retry_after, root, status_in};
+
 /// `-32602`: of tasks/get it means unknown, expired or not ours.
 const INVALID_PARAMS: i32 = -32602;
 /// Header mismatch, missing capability, unsupported version: refused before anything ran.
 const REFUSED_BEFORE_DISPATCH: [i32; 3] = [-32020, -32021, -32022];
+/// The protocol's version, or the extension, is not what it was at the handshake.
+const HANDSHAKE_OUTDATED: [i32; 2] = [-32021, -32022];
+/// Parameters that belong into headers, too, were not there.
+const HEADER_MISMATCH: i32 = -32020;
 /// The extension's methods are not known there.
 const METHOD_NOT_FOUND: i32 = -32601;
 
@@ -40,6 +45,9 @@ enum Kind {
     JsonRpc(ErrorData),
     /// A reply, whole but unreadable.
     Malformed,
+    /// 404 within a session of the older protocol: the server has forgotten it. We do not repeat the
+    /// call ourselves, nor let the SDK do it.
+    SessionOver,
     /// A reply over the cap.
     TooLarge,
     /// No reply, or not a whole one: reset, time-out, 5xx.
@@ -53,6 +61,15 @@ impl Failure {
 
     pub(super) fn connect_timeout() -> Self {
         Self::new(Kind::NeverSent, "The connection to the server was not made in time.")
+    }
+
+    pub(super) fn no_tool_list() -> Self {
+        Self::malformed("The server does not list its tools.")
+    }
+
+    /// The same words as of a whole reply over the cap.
+    pub(super) fn too_large(max_size: usize) -> Self {
+        Self::new(Kind::TooLarge, format!("the reply is over {max_size} bytes."))
     }
 
     fn malformed(detail: impl Into<String>) -> Self {
@@ -71,6 +88,15 @@ impl Failure {
             }
             ClientInitializeError::JsonRpcError(error) if REFUSED_BEFORE_DISPATCH.contains(&error.code.0) => {
                 Self::new(Kind::JsonRpc(error.clone()), detail())
+            }
+            // Not the chain: the SDK puts the whole body into it.
+            ClientInitializeError::JsonRpcError(error)
+                if let Some(status) = discovery_status(&error.message) =>
+            {
+                Self::new(
+                    Kind::NeverSent,
+                    format!("The server answered the handshake with HTTP status {status}."),
+                )
             }
             _ => Self::new(Kind::NeverSent, detail()),
         }
@@ -118,9 +144,7 @@ impl Failure {
                 ..Self::of_status(status.status)
             },
             StreamableHttpError::Client(error) => Self::of_reqwest(error),
-            StreamableHttpError::ResponseBodyTooLarge { max_size } => {
-                Self::new(Kind::TooLarge, format!("the reply is over {max_size} bytes."))
-            }
+            StreamableHttpError::ResponseBodyTooLarge { max_size } => Self::too_large(*max_size),
             StreamableHttpError::UnexpectedServerResponse(text) => match status_in(text) {
                 Some(status) => Self::of_status(status),
                 None => Self::malformed("The reply is not a JSON-RPC message."),
@@ -129,12 +153,18 @@ impl Failure {
                 Self::malformed("The reply is neither JSON nor an event stream.")
             }
             StreamableHttpError::Deserialize(_) => Self::malformed("The reply is not the JSON it should be."),
-            // The old session is gone and its call was not taken; we do not repeat it ourselves.
-            StreamableHttpError::SessionExpired => Self::of_status(404),
+            StreamableHttpError::SessionExpired => {
+                Self::new(Kind::SessionOver, "The server has forgotten the session (HTTP status 404).")
+            }
             other => Self::new(Kind::Lost, format!("The reply was lost: {}.", chain(other))),
         }
     }
 
+    /// A status without a JSON-RPC message. Those that are neither a refused credential nor trouble
+    /// that may pass (400, 404, 405, a redirect that we do not follow) are not answers of the protocol,
+    /// so they are malformed. A `tools/call` that is so refused was hardly executed, but that is no
+    /// proof: DESIGN §6 lists what is. It was answered all the same, and not by a lost reply; so it
+    /// ends as `protocol_error`, and is never made again.
     fn of_status(status: u16) -> Self {
         let kind = match status {
             401 | 403 => Kind::Unauthorised,
@@ -159,7 +189,31 @@ impl Failure {
         Self { kind, detail: detail.into(), retry_after: None }
     }
 
+    /// Whether the client, which the server no longer understands, has to be made anew. The SDK would
+    /// go on with it for ever.
+    pub(super) fn wants_another_handshake(&self) -> bool {
+        match &self.kind {
+            Kind::SessionOver => true,
+            Kind::JsonRpc(error) => HANDSHAKE_OUTDATED.contains(&error.code.0),
+            Kind::NeverSent
+            | Kind::Unauthorised
+            | Kind::RateLimited
+            | Kind::Malformed
+            | Kind::TooLarge
+            | Kind::Lost => false,
+        }
+    }
+
+    /// Whether the tool list is worth reading again.
+    pub(super) fn is_header_mismatch(&self) -> bool {
+        matches!(&self.kind, Kind::JsonRpc(error) if error.code.0 == HEADER_MISMATCH)
+    }
+
     /// What it means for a `tools/call`.
+    ///
+    /// `-32021` is taken for proof that nothing ran, though a server made with this SDK checks only
+    /// after it ran the tool (rmcp's handler/server.rs): we declare the extension with every request,
+    /// so no server has a reason to send it.
     pub(super) fn of_call(self) -> CallReply {
         let Self { kind, detail, retry_after } = self;
         let not_executed = |proof, detail| CallReply::NotExecuted { proof, detail, retry_after };
@@ -175,7 +229,7 @@ impl Failure {
                 message: error.message.into_owned(),
                 data: error.data,
             }),
-            Kind::Malformed => CallReply::Malformed { detail },
+            Kind::Malformed | Kind::SessionOver => CallReply::Malformed { detail },
             Kind::TooLarge => CallReply::TooLarge { detail },
             Kind::Lost => CallReply::Unknown { detail },
         }
@@ -195,7 +249,7 @@ impl Failure {
             {
                 Refusal::Malformed { detail }
             }
-            Kind::Malformed => Refusal::Malformed { detail },
+            Kind::Malformed | Kind::SessionOver => Refusal::Malformed { detail },
             // An error without a meaning of its own may be a server in trouble: its HTTP status, 500
             // perhaps, is lost.
             Kind::JsonRpc(_) | Kind::NeverSent | Kind::RateLimited | Kind::Lost => {
@@ -226,46 +280,45 @@ pub(super) fn status_of(error: &(dyn Error + Send + Sync + 'static)) -> Option<u
     None
 }
 
-/// Statuses other than 429 and 5xx reach us only as text: `HTTP 404 Not Found: …`.
-fn status_in(text: &str) -> Option<u16> {
-    let digits = text.strip_prefix("HTTP ")?.get(..3)?;
-    digits.parse().ok()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::ErrorCode;
 
-/// Seconds or an HTTP date.
-fn retry_after(value: &str) -> RetryAfter {
-    if let Ok(seconds) = value.trim().parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
+    fn error(code: i32) -> Failure {
+        Failure::of_request(&ServiceError::McpError(ErrorData::new(ErrorCode(code), "no", None)))
     }
-    let at = httpdate::parse_http_date(value.trim()).ok()?;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a server's date is turned into a delay; no stored instant is involved"
-    )]
-    let now = std::time::SystemTime::now();
-    Some(at.duration_since(now).unwrap_or_default())
-}
 
-/// An error and its sources, as one sentence.
-fn chain(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_words = cause.to_string();
-        if !words.contains(&cause_words) {
-            words.push_str(": ");
-            words.push_str(&cause_words);
+    /// DESIGN §6: exactly these return a call to `queued`.
+    #[test]
+    fn only_proof_that_nothing_ran_lets_a_call_be_made_again() {
+        let proven = |failure: Failure| matches!(failure.of_call(), CallReply::NotExecuted { .. });
+        let again: Vec<u16> = (100..600).filter(|status| proven(Failure::of_status(*status))).collect();
+        assert_eq!(again, [401, 403, 429]);
+        let again: Vec<i32> = (-33_000..-31_999).filter(|code| proven(error(*code))).collect();
+        assert_eq!(again, [-32022, -32021, -32020]);
+        assert!(proven(Failure::connect_timeout()));
+        assert!(!proven(Failure::timeout()));
+        assert!(!proven(Failure::of_request(&ServiceError::TransportClosed)));
+        assert!(!proven(Failure::of_request(&ServiceError::UnexpectedResponse)));
+    }
+
+    #[test]
+    fn only_one_code_says_that_a_task_is_gone() {
+        let gone = |code| matches!(error(code).of_task(), Refused::Refusal(Refusal::Gone { .. }));
+        assert_eq!((-33_000..-31_999).filter(|code| gone(*code)).collect::<Vec<_>>(), [-32602]);
+    }
+
+    #[test]
+    fn a_lost_reply_about_a_task_is_asked_for_again() {
+        for failure in [Failure::timeout(), Failure::connect_timeout(), Failure::of_status(503)] {
+            assert!(matches!(failure.of_task(), Refused::Refusal(Refusal::Transient(_))));
         }
-        source = cause.source();
     }
-    words
-}
 
-/// The innermost cause: reqwest's own words repeat the URL.
-fn root(error: &dyn Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
+    #[test]
+    fn only_a_header_mismatch_is_worth_reading_the_tool_list() {
+        assert!(error(-32020).is_header_mismatch());
+        assert!(!error(-32021).is_header_mismatch() && !Failure::timeout().is_header_mismatch());
     }
-    cause.to_string()
 }

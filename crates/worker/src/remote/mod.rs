@@ -2,19 +2,23 @@
 //!
 //! Four requests ([`Clients::call_tool`], [`Clients::get_task`], [`Clients::update_task`],
 //! [`Clients::cancel_task`]), each of which returns an observation and never an error, and none of
-//! which outlives its deadline: the SDK has no time-out of its own anywhere.
+//! which outlives its deadline: the SDK has no time-out of its own anywhere. For the audit, a server
+//! can be asked what it says of itself ([`Clients::facts`]).
 //!
 //! ```text
-//! request.rs ─→ clients.rs ─→ connect.rs ─→ transport.rs ─→ rmcp ─→ server
-//!     │  ↖ tolerant.rs (results)   ↖ failure.rs (errors)
+//! request.rs, facts.rs ─→ clients.rs ─→ connect.rs ─→ transport.rs, oversized.rs ─→ rmcp ─→ server
+//!     │  ↖ tolerant.rs (results)   ↖ failure.rs (errors), words.rs
 //! ```
 
 mod clients;
 mod connect;
+mod facts;
 mod failure;
+mod oversized;
 mod request;
 mod tolerant;
 mod transport;
+mod words;
 
 use std::time::Duration;
 
@@ -22,6 +26,7 @@ use david_reconciler::{Answer, RegistrationId, RequestState, ToolName};
 use serde_json::{Map, Value};
 
 pub use clients::Clients;
+pub use facts::{ServerFacts, TasksExtension};
 
 /// Which server, on whose behalf.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,6 +57,9 @@ pub struct Limits {
     pub response_bytes: usize,
     /// Longest a TCP and TLS connection may take to be made.
     pub connect_timeout: Duration,
+    /// Longest a handshake may take, whatever the deadline of the request that needs it: all requests
+    /// of a registration wait for the same one.
+    pub handshake_timeout: Duration,
     /// Longest silence of a server in the middle of a reply. Longer than any call may take, since a
     /// tool may think that long before its first byte; what an abandoned request keeps, it keeps
     /// until then.
@@ -68,6 +76,7 @@ impl Default for Limits {
         Self {
             response_bytes: 8 * 1024 * 1024,
             connect_timeout: Duration::from_secs(5),
+            handshake_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(305),
             max_concurrent_requests: 512,
             idle: Duration::from_secs(300),

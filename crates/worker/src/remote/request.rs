@@ -15,6 +15,9 @@ use super::{Clients, Target, ToolRequest, tolerant};
 impl Clients {
     /// `tools/call`, once. Whatever happens is told by the reply, and so is whether the tool may
     /// have run.
+    ///
+    /// Only a header mismatch is followed by a second one: the server refused before anything ran,
+    /// and the SDK sends parameters as headers, too, once it has seen the tool list.
     pub async fn call_tool(&self, target: &Target, request: ToolRequest, deadline: Instant) -> CallReply {
         let mut params =
             CallToolRequestParams::new(request.tool.as_str().to_owned()).with_arguments(request.arguments);
@@ -23,7 +26,13 @@ impl Clients {
             params.input_responses = Some(responses(&request.input_responses));
         }
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.send(target, request, deadline).await {
+        let mut answer = self.send(target, request.clone(), deadline).await;
+        if answer.as_ref().is_err_and(Failure::is_header_mismatch)
+            && self.tools(target, deadline).await.is_ok()
+        {
+            answer = self.send(target, request, deadline).await;
+        }
+        match answer {
             Ok(result) => tolerant::call_reply(result),
             Err(failure) => failure.of_call(),
         }
@@ -61,25 +70,37 @@ impl Clients {
         ack(self.send(target, request, deadline).await)
     }
 
-    async fn send(
+    pub(super) async fn send(
         &self,
         target: &Target,
         request: ClientRequest,
         deadline: Instant,
     ) -> Result<ServerResult, Failure> {
-        let peer = self.peer(target, deadline).await?;
+        let lent = self.lend(target, deadline).await?;
         if Instant::now() >= deadline {
             return Err(Failure::connect_timeout());
         }
         let answered = async {
-            let handle = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await?;
-            InFlight(Some(handle)).answer().await
+            let sent = lent.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+            let handle = sent.map_err(|error| Failure::of_request(&error))?;
+            let id = handle.id.clone();
+            InFlight(Some(handle)).answer().await.map_err(|error| {
+                if lent.oversized.take(&id) {
+                    Failure::too_large(self.limits.response_bytes)
+                } else {
+                    Failure::of_request(&error)
+                }
+            })
         };
-        match tokio::time::timeout_at(deadline, answered).await {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(Failure::of_request(&error)),
-            Err(_elapsed) => Err(Failure::timeout()),
+        let failure = match tokio::time::timeout_at(deadline, answered).await {
+            Ok(Ok(result)) => return Ok(result),
+            Ok(Err(failure)) => failure,
+            Err(_elapsed) => Failure::timeout(),
+        };
+        if failure.wants_another_handshake() {
+            self.retire(target, &lent);
         }
+        Err(failure)
     }
 }
 

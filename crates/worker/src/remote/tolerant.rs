@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use david_reconciler::{
     CallReply, InputKey, PollReply, Refusal, RemoteError, RemoteState, RemoteStatus, RemoteTaskId,
-    RequestState, ToolResult, Verdict,
+    RequestState, ToolName, ToolResult, Verdict,
 };
 use rmcp::model::ServerResult;
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ pub(super) fn call_reply(result: ServerResult) -> CallReply {
     let Some(reply) = object_of(result) else {
         return malformed("the result is not an object.");
     };
-    match reply.get("resultType").map(Value::as_str) {
+    match reply.get("resultType").filter(|word| !word.is_null()).map(Value::as_str) {
         // Absent means complete (PROTOCOL 3). A reply without any content is an empty success: the
         // server said that it is complete.
         None | Some(Some("complete")) => CallReply::Result(tool_result(&reply)),
@@ -38,6 +38,21 @@ pub(super) fn call_reply(result: ServerResult) -> CallReply {
         },
         Some(Some(_) | None) => malformed("its resultType is unknown."),
     }
+}
+
+/// One page of `tools/list`.
+pub(super) struct ToolPage {
+    pub(super) tools: Vec<ToolName>,
+    pub(super) next_cursor: Option<String>,
+}
+
+/// What a `tools/list` brought; none if it is no list.
+pub(super) fn tool_page(result: ServerResult) -> Option<ToolPage> {
+    let page = object_of(result)?;
+    let tools = page.get("tools")?.as_array()?;
+    let names = tools.iter().filter_map(|tool| tool.get("name")?.as_str());
+    let next_cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    Some(ToolPage { tools: names.map(ToolName::new).collect(), next_cursor })
 }
 
 /// What a `tasks/get` for `asked` brought.
@@ -109,13 +124,15 @@ fn remote_state(id: RemoteTaskId, reply: &Object) -> RemoteState {
     }
 }
 
-/// Any number that can be one of milliseconds; one real server sends `500.0`.
+/// Any number that can be one of milliseconds; one real server sends `500.0`. A negative one says
+/// nothing, and one beyond counting is the longest there is.
 fn milliseconds(value: &Value) -> Option<Duration> {
-    match value.as_u64() {
-        Some(whole) => Some(Duration::from_millis(whole)),
-        None => {
-            value.as_f64().map(|float| Duration::try_from_secs_f64(float / 1000.0).unwrap_or(Duration::ZERO))
+    match (value.as_u64(), value.as_f64()) {
+        (Some(whole), _) => Some(Duration::from_millis(whole)),
+        (None, Some(float)) if float >= 0.0 => {
+            Some(Duration::try_from_secs_f64(float / 1000.0).unwrap_or(Duration::MAX))
         }
+        (None, _) => None,
     }
 }
 
@@ -156,5 +173,77 @@ fn object_of(result: ServerResult) -> Option<Object> {
     match value {
         Value::Object(object) => Some(object),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::CustomResult;
+    use serde_json::json;
+
+    /// As the SDK hands back what its types cannot read.
+    fn untyped(value: Value) -> ServerResult {
+        ServerResult::CustomResult(CustomResult(value))
+    }
+
+    /// As it hands back what they can.
+    fn typed(value: Value) -> ServerResult {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn milliseconds_are_any_number_that_can_be_counted() {
+        for (value, expected) in [
+            (json!(0), Some(Duration::ZERO)),
+            (json!(u64::MAX), Some(Duration::from_millis(u64::MAX))),
+            (json!(500.0), Some(Duration::from_millis(500))),
+            (json!(0.5), Some(Duration::from_micros(500))),
+            (json!(1e300), Some(Duration::MAX)),
+            (json!(-1), None),
+            (json!(-0.1), None),
+            (json!(i64::MIN), None),
+            (json!("500"), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(milliseconds(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_result_reads_the_same_typed_and_untyped() {
+        let result = json!({
+            "resultType": "complete", "content": [{ "type": "text", "text": "\u{0}" }],
+            "structuredContent": { "n": 9_007_199_254_740_993_u64 }, "isError": true,
+        });
+        let read = call_reply(untyped(result.clone()));
+        assert_eq!(read, call_reply(typed(result)));
+        let CallReply::Result(result) = read else { panic!("{read:?}") };
+        assert_eq!(result.structured_content, Some(json!({ "n": 9_007_199_254_740_993_u64 })));
+        assert_eq!(result.verdict, Verdict::Error);
+    }
+
+    #[test]
+    fn only_true_makes_a_result_an_error() {
+        for is_error in [json!(false), json!(null), json!("true"), json!(1)] {
+            let object = json!({ "isError": is_error });
+            assert_eq!(tool_result(object.as_object().unwrap()).verdict, Verdict::Success, "{object}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_a_task_is_kept_whatever_it_lacks() {
+        let error = |value: Value| remote_error(value.as_object().unwrap());
+        assert_eq!(error(json!({})), RemoteError { code: 0, message: "no message".to_owned(), data: None });
+        assert_eq!(error(json!({ "code": "x", "message": 7, "data": null })).data, Some(Value::Null));
+    }
+
+    #[test]
+    fn a_tool_list_is_read_as_far_as_it_has_names() {
+        let page =
+            tool_page(untyped(json!({ "tools": [{ "name": "a" }, {}, 7], "nextCursor": "on" }))).unwrap();
+        assert_eq!((page.tools, page.next_cursor), (vec![ToolName::new("a")], Some("on".to_owned())));
+        assert!(tool_page(untyped(json!({ "tools": {} }))).is_none());
+        assert!(tool_page(untyped(json!([]))).is_none());
     }
 }

@@ -1,27 +1,35 @@
-//! reqwest as the SDK's HTTP client, less one thing: no `GET` streams.
+//! reqwest as the SDK's HTTP client, less one thing: no `GET` streams. And it watches two: that a
+//! handshake ends, and that a stream stays under the cap.
 //!
 //! We never listen, and a server that ends its streams with `retry: 0` would make the SDK
 //! reconnect some 850 times a second. `NeverRetry` does not stop that; having no streams does.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
     StreamableHttpResponseLimits,
 };
 
 use super::Limits;
+use super::oversized::{Oversized, request_id};
 
 type Error = StreamableHttpError<reqwest::Error>;
 type SseStream = BoxStream<'static, Result<sse_stream::Sse, SseError>>;
 
 /// POSTs only.
 #[derive(Debug, Clone)]
-pub(super) struct PostOnly(reqwest::Client);
+pub(super) struct PostOnly {
+    http: reqwest::Client,
+    handshake_timeout: Duration,
+    oversized: Oversized,
+}
 
 impl PostOnly {
     /// One pool of connections for all servers. Redirects are not followed (they could lead
@@ -36,7 +44,35 @@ impl PostOnly {
             .read_timeout(limits.read_timeout)
             .tcp_nodelay(true)
             .build()?;
-        Ok(Self(client))
+        Ok(Self {
+            http: client,
+            handshake_timeout: limits.handshake_timeout,
+            oversized: Oversized::default(),
+        })
+    }
+
+    /// The same pool for one more client, whose request ids are its own.
+    pub(super) fn for_one_client(&self) -> Self {
+        Self { oversized: Oversized::default(), ..self.clone() }
+    }
+
+    /// The requests of this client that were answered by an event over the cap.
+    pub(super) fn oversized(&self) -> Oversized {
+        self.oversized.clone()
+    }
+
+    /// A handshake that is given up leaves its POST behind, for as long as a server may be silent; so
+    /// the POST ends by itself.
+    fn post_timeout(&self, message: &ClientJsonRpcMessage) -> Option<Duration> {
+        match message {
+            ClientJsonRpcMessage::Request(request) => match &request.request {
+                ClientRequest::DiscoverRequest(_) | ClientRequest::InitializeRequest(_) => {
+                    Some(self.handshake_timeout)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }
 
@@ -51,7 +87,7 @@ impl StreamableHttpClient for PostOnly {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        self.0.post_message(uri, message, session_id, auth_header, custom_headers).await
+        self.http.post_message(uri, message, session_id, auth_header, custom_headers).await
     }
 
     async fn post_message_with_response_limits(
@@ -63,9 +99,22 @@ impl StreamableHttpClient for PostOnly {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        self.0
-            .post_message_with_response_limits(uri, message, session_id, auth_header, custom_headers, limits)
-            .await
+        let (request, timeout) = (request_id(&message), self.post_timeout(&message));
+        let post = self.http.post_message_with_response_limits(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            custom_headers,
+            limits,
+        );
+        let reply = match timeout {
+            Some(timeout) => tokio::time::timeout(timeout, post)
+                .await
+                .unwrap_or_else(|_elapsed| Err(StreamableHttpError::Io(io::ErrorKind::TimedOut.into())))?,
+            None => post.await?,
+        };
+        Ok(self.oversized.watch(request, reply))
     }
 
     async fn delete_session(
@@ -75,7 +124,7 @@ impl StreamableHttpClient for PostOnly {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Error> {
-        self.0.delete_session(uri, session_id, auth_header, custom_headers).await
+        self.http.delete_session(uri, session_id, auth_header, custom_headers).await
     }
 
     async fn get_stream(
