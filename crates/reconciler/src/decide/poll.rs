@@ -86,11 +86,12 @@ fn asks(
 }
 
 /// Answers that did not leave yet, or that may have been lost with a replica: these are sent again,
-/// byte for byte. Either only while the server asks for their keys.
+/// byte for byte. Either only while the server asks what they answer: a key may have come back with
+/// another question, which nobody has seen yet.
 fn unsent(inputs: &[InputRequest], requests: &[(InputKey, Value)]) -> Vec<Answer> {
     inputs
         .iter()
-        .filter(|input| requests.iter().any(|(key, _)| *key == input.key))
+        .filter(|input| requests.iter().any(|(key, asked)| *key == input.key && *asked == input.request))
         .filter_map(|input| match &input.state {
             InputState::Answered(response) | InputState::Sending(response) => {
                 Some(Answer { key: input.key.clone(), response: response.clone() })
@@ -109,16 +110,17 @@ enum News {
 /// A round of questions is the set of keys asked until the task goes on; servers may add to it, take
 /// its answers one by one, and go on asking for a while after an answer (PROTOCOL 10). So a round is
 /// over once none of its questions is open or asked any more. It is also over when a key that was
-/// answered comes with another question: the server begins its keys anew on every leg, and went
-/// through `working` between two polls. Returned are the questions that are to be recorded.
+/// answered, whether or not we know that the answer arrived, comes with another question: the server
+/// begins its keys anew on every leg, and went through `working` between two polls. Returned are the
+/// questions that are to be recorded.
 fn news_of(round: &[InputRequest], asked: Vec<(InputKey, Value)>) -> (News, Vec<(InputKey, Value)>) {
     let known = |key: &InputKey| round.iter().find(|input| input.key == *key);
     let begun_anew = |(key, request): &(InputKey, Value)| {
-        known(key).is_some_and(|input| input.state == InputState::Sent && input.request != *request)
+        known(key).is_some_and(|input| was_answered(&input.state) && input.request != *request)
     };
     if asked.iter().any(begun_anew) {
         let stale = |question: &(InputKey, Value)| {
-            known(&question.0).is_some_and(|input| input.state == InputState::Sent) && !begun_anew(question)
+            known(&question.0).is_some_and(|input| was_answered(&input.state)) && !begun_anew(question)
         };
         let questions = asked.iter().filter(|question| !stale(question)).cloned().collect();
         return (News::NewRound, questions);
@@ -128,4 +130,12 @@ fn news_of(round: &[InputRequest], asked: Vec<(InputKey, Value)>) -> (News, Vec<
     let fresh: Vec<_> = asked.into_iter().filter(|(key, _)| known(key).is_none()).collect();
     let goes_on = fresh.is_empty() || round.is_empty() || still_asked || open;
     (if goes_on { News::SameRound } else { News::NewRound }, fresh)
+}
+
+/// An open question may be worded anew; an answered one may not.
+fn was_answered(state: &InputState) -> bool {
+    match state {
+        InputState::Pending => false,
+        InputState::Answered(_) | InputState::Sending(_) | InputState::Sent => true,
+    }
 }

@@ -192,6 +192,20 @@ fn a_key_begun_anew_with_another_question_is_asked_again_even_if_the_leg_between
 }
 
 #[test]
+fn an_answer_is_never_sent_to_another_question_under_the_same_key() {
+    let another = || json!({ "method": "elicitation/create", "params": { "message": "And then?" } });
+    let lost = Scene::asking(&[("a", sending())]);
+    expect_recorded(&lost, asks_for(vec![("a", another())]), 2, &["a"]);
+    let beside = Scene::asking(&[("a", sending()), ("b", answered())]);
+    expect_recorded(&beside, asks_for(vec![("a", another())]), 2, &["a"]);
+    let both = asks_for(vec![("a", another()), ("b", question())]);
+    let answers = vec![Answer { key: InputKey::new("b"), response: answer() }];
+    assert_eq!(beside.decide(Observation::Poll(both)), Transition::SendAnswers { answers });
+    // Nobody answered it yet, so the wording may change.
+    expect_recorded(&Scene::asking(&[("a", pending())]), asks_for(vec![("a", another())]), 1, &[]);
+}
+
+#[test]
 fn a_task_that_asks_for_nothing_is_waited_for_and_its_round_is_not_used_up() {
     expect_recorded(&Scene::working(), asks(&[]), 1, &[]);
     expect_recorded(&Scene::asking(&[]), asks(&[]), 1, &[]);
