@@ -22,7 +22,8 @@ fn every_test_that_a_document_names_exists() {
         let text = std::fs::read_to_string(Path::new(ROOT).join(document)).unwrap();
         for name in text.split('`').skip(1).step_by(2).filter(|word| is_sentence(word)) {
             named += 1;
-            if !code.contains(&format!("fn {name}(")) {
+            // The crash points' tests are written by a macro, as `name: "point"`.
+            if !code.contains(&format!("fn {name}(")) && !code.contains(&format!("{name}: \"")) {
                 missing.insert(format!("{document}: {name}"));
             }
         }

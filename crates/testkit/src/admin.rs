@@ -109,10 +109,10 @@ impl Admin {
     /// Sweeps what dead processes left and makes the template; under the advisory lock.
     async fn prepare(&mut self) -> anyhow::Result<()> {
         let dead: Vec<String> = sqlx::query_scalar(
-            "select datname from pg_database
-             where datname ~ '^david_test_' and not exists (
-               select from pg_stat_activity
-               where application_name = $1 || ' ' || split_part(datname, '_', 3))",
+            "select d.datname from pg_database d
+             where d.datname ~ '^david_test_' and not exists (
+               select from pg_stat_activity a
+               where a.application_name = $1 || ' ' || split_part(d.datname, '_', 3))",
         )
         .bind(APPLICATION)
         .fetch_all(&mut self.connection)

@@ -64,6 +64,25 @@ async fn a_dropped_database_disappears_from_the_server() {
     .unwrap();
 }
 
+#[tokio::test]
+async fn another_process_drops_what_dead_processes_left_and_nothing_in_use() {
+    let (db, witness) = (TestDb::create().await.unwrap(), TestDb::empty().await.unwrap());
+    sqlx::query("create database david_test_00000000_left").execute(&witness.pool).await.unwrap();
+    // Any test that makes a database does for the other process.
+    let other = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "each_test_has_a_database_of_its_own"])
+        .env("DAVID_TEST_PG_URL", Postgres::shared().unwrap().url("postgres"))
+        .output()
+        .unwrap();
+    assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stdout));
+    let left: Vec<String> = sqlx::query_scalar("select datname::text from pg_database where datname = any($1)")
+        .bind([db.name(), "david_test_00000000_left"])
+        .fetch_all(&witness.pool)
+        .await
+        .unwrap();
+    assert_eq!(left, [db.name()]);
+}
+
 /// The binary stands in for a test process.
 #[tokio::test]
 async fn the_server_does_not_outlive_a_killed_process() {
