@@ -79,7 +79,7 @@ begin
 
     -- Whoever was first: what stands there now must be what was asked for.
     select t.id, a.run_id, t.registration_id, a.tool_name, c.remote_tool_name, c.arguments::text as arguments,
-           c.idempotent
+           c.idempotent, t.remote_task_id
       into v_known
       from david.actions a
       join david.mcp_action_calls c on c.action_id = a.id
@@ -88,7 +88,9 @@ begin
 
     if (v_known.run_id, v_known.registration_id, v_known.tool_name, v_known.remote_tool_name, v_known.arguments, v_known.idempotent)
        is distinct from
-       (p_run_id, p_registration_id, p_tool_name, p_remote_tool_name, p_arguments::text, coalesce(p_idempotent, false)) then
+       (p_run_id, p_registration_id, p_tool_name, p_remote_tool_name, p_arguments::text, coalesce(p_idempotent, false))
+       -- A remote task that would be dropped here would run on, unseen.
+       or (p_remote_task_id is not null and v_known.remote_task_id is distinct from p_remote_task_id) then
         raise exception 'Action % was submitted before as something else', p_action_id
             using errcode = 'DT002', hint = 'Use a new Action id for a new call; nothing was changed.';
     end if;

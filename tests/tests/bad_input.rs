@@ -122,6 +122,7 @@ async fn settings_that_cannot_work_are_refused_with_the_reason() {
         (&["--lease-term", "soon"], 2, &["--lease-term", "write it like 500ms, 30s or 5m"]),
         (&["--lease-term", "30"], 2, &["--lease-term", "write it like 500ms, 30s or 5m"]),
         (&["--lease-term", ""], 2, &["--lease-term", "write it like 500ms, 30s or 5m"]),
+        (&["--lease-term", "366d"], 2, &["--lease-term", "cannot be longer than 365 days"]),
         (&["--poll-timeout", "25s"], 1, &["--lease-term 30s is too short for --poll-timeout 25s"]),
         (&["--lease-batch", "0"], 1, &["--lease-batch must be more than zero"]),
         (&["--max-in-flight", "0"], 1, &["--max-in-flight must be more than zero"]),
@@ -217,6 +218,7 @@ async fn a_password_in_the_database_url_is_never_written() {
     let worker =
         Replica::command(REPLICA, &url).env("DAVID_TASKS_LOG", "trace").arg("worker").start().unwrap();
     worker.wait_log("the database does not answer", PATIENCE).await.unwrap();
+    worker.wait_log("Connection refused", PATIENCE).await.unwrap();
     assert!(!worker.logs().contains("hunter2"), "{}", worker.logs());
     // And one that works.
     let db = TestDb::create().await.unwrap();

@@ -29,7 +29,9 @@ impl Proxied {
 
     fn start(&self) -> Replica {
         let url = self.proxy.url(&self.world.db.url).unwrap();
-        self.world.replica_at(REPLICA, &url).start().unwrap()
+        // How soon a connection that leads nowhere is given up depends on it.
+        let replica = self.world.replica_at(REPLICA, &url).env("DAVID_TASKS_STATEMENT_TIMEOUT", "1s");
+        replica.start().unwrap()
     }
 
     /// One call, one result, one line of history for each: whatever happened to the database.
@@ -157,6 +159,31 @@ async fn a_result_in_hand_outlasts_an_outage_of_the_database() {
     proxied.proxy.refuse();
     replica.wait_log("the write is tried again", PATIENCE).await.unwrap();
     assert_eq!(proxied.world.standing(&action).await.unwrap().phase, "calling");
+    proxied.proxy.pass();
+    proxied.assert_succeeds_once(&action).await;
+}
+
+#[tokio::test]
+async fn a_database_connection_that_leads_nowhere_is_given_up_and_leasing_goes_on() {
+    let proxied = Proxied::new().await;
+    let replica = proxied.start();
+    replica.wait_log("the worker leases", PATIENCE).await.unwrap();
+    proxied.proxy.blackhole();
+    replica.wait_log("the connection gave no answer", PATIENCE).await.unwrap();
+    let action = proxied.world.submit(Submission::raw()).await.unwrap();
+    proxied.proxy.pass();
+    proxied.assert_succeeds_once(&action).await;
+}
+
+#[tokio::test]
+async fn a_result_in_hand_outlasts_a_connection_that_leads_nowhere() {
+    let proxied = Proxied::new().await;
+    let action = proxied.world.submit(Submission::raw()).await.unwrap();
+    let replica = proxied.start();
+    proxied.server.wait_for("tasks/get", 1, PATIENCE).await.unwrap();
+    proxied.proxy.blackhole();
+    replica.wait_log("the write is tried again", PATIENCE).await.unwrap();
+    assert_eq!(proxied.world.standing(&action).await.unwrap().phase, "working");
     proxied.proxy.pass();
     proxied.assert_succeeds_once(&action).await;
 }

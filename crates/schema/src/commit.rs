@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use david_reconciler::{Fence, Outcome};
+use sqlx::Connection as _;
 
+use crate::causes;
 use crate::changes::Changes;
 use crate::error::fault_of;
 use crate::hold::{Patience, hold};
@@ -64,7 +66,7 @@ impl Ledger {
                 writes.iter().map(|_| unavailable()).collect()
             }
             Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "a batch goes row by row");
+                tracing::debug!(error = causes(&error), "a batch goes row by row");
                 writes.iter().map(|_| BatchAnswer::Alone).collect()
             }
         }
@@ -95,29 +97,32 @@ impl Ledger {
         writes: &[Write],
         patience: Patience,
     ) -> Result<Vec<Option<Committed>>, sqlx::Error> {
-        let mut transaction = self.pool.begin().await?;
-        if patience == Patience::Wait {
-            sqlx::query_file!("../../sql/limit_lock_wait.sql").execute(&mut *transaction).await?;
-        }
-        let mut held = hold(&mut transaction, writes, patience).await?;
+        self.run(async |connection| {
+            let mut transaction = connection.begin().await?;
+            if patience == Patience::Wait {
+                sqlx::query_file!("../../sql/limit_lock_wait.sql").execute(&mut *transaction).await?;
+            }
+            let mut held = hold(&mut transaction, writes, patience).await?;
 
-        let mut settled = Vec::with_capacity(writes.len());
-        let mut changes = Changes::default();
-        for write in writes {
-            settled.push(held.take(write).map(|row| match (settle(&row, write), NewRow::of(write)) {
-                (Verdict::Apply(fence), Some(new)) => {
-                    changes.add(write, &new, &row, fence);
-                    Committed::Applied { fence }
-                }
-                // The repair was done with the Run; the row has moved unless it had ended before.
-                (Verdict::Apply(fence) | Verdict::Already(fence), None)
-                | (Verdict::Already(fence), Some(_)) => Committed::Applied { fence },
-                (Verdict::Ended(outcome), _) => Committed::AlreadyFinalised { outcome },
-                (Verdict::Lost, _) => Committed::LeaseLost,
-            }));
-        }
-        changes.write(&mut transaction, replica).await?;
-        transaction.commit().await?;
-        Ok(settled)
+            let mut settled = Vec::with_capacity(writes.len());
+            let mut changes = Changes::default();
+            for write in writes {
+                settled.push(held.take(write).map(|row| match (settle(&row, write), NewRow::of(write)) {
+                    (Verdict::Apply(fence), Some(new)) => {
+                        changes.add(write, &new, &row, fence);
+                        Committed::Applied { fence }
+                    }
+                    // The repair was done with the Run; the row has moved unless it had ended before.
+                    (Verdict::Apply(fence) | Verdict::Already(fence), None)
+                    | (Verdict::Already(fence), Some(_)) => Committed::Applied { fence },
+                    (Verdict::Ended(outcome), _) => Committed::AlreadyFinalised { outcome },
+                    (Verdict::Lost, _) => Committed::LeaseLost,
+                }));
+            }
+            changes.write(&mut transaction, replica).await?;
+            transaction.commit().await?;
+            Ok(settled)
+        })
+        .await
     }
 }

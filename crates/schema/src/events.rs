@@ -2,7 +2,7 @@
 
 use david_reconciler::{EventName, Fence, Transition};
 use sqlx::PgConnection;
-use sqlx::types::Uuid;
+use uuid::Uuid;
 
 use crate::write::NewRow;
 use crate::{ReplicaId, Write};

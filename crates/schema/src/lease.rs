@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use david_reconciler::{Fence, RegistrationId, RemoteTaskId, TaskId, Timestamp};
-use sqlx::types::Uuid;
+use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::leased::{InputRow, LeaseRow};
 use crate::{BadRow, Leased, Ledger, LedgerError};
@@ -47,12 +48,15 @@ impl Ledger {
         limit: u32,
         term: Duration,
     ) -> Result<LeaseBatch, LedgerError> {
-        let rows =
-            sqlx::query_file_as!(LeaseRow, "../../sql/lease.sql", i64::from(limit), replica.0, micros(term))
-                .fetch_all(&self.pool)
-                .await
-                .map_err(LedgerError::new("lease rows"))?;
-        self.read_all(rows).await
+        let (limit, term) = (i64::from(limit), micros(term));
+        self.run(async |connection| {
+            let rows = sqlx::query_file_as!(LeaseRow, "../../sql/lease.sql", limit, replica.0, term)
+                .fetch_all(&mut *connection)
+                .await?;
+            read_all(connection, rows).await
+        })
+        .await
+        .map_err(LedgerError::new("lease rows"))
     }
 
     /// Leases one row that ended two leases or more without a commit. The caller holds nothing
@@ -61,11 +65,15 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::lease`].
     pub async fn lease_suspect(&self, replica: ReplicaId, term: Duration) -> Result<LeaseBatch, LedgerError> {
-        let rows = sqlx::query_file_as!(LeaseRow, "../../sql/lease_suspect.sql", 1, replica.0, micros(term))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(LedgerError::new("lease a suspect row"))?;
-        self.read_all(rows).await
+        self.run(async |connection| {
+            let rows =
+                sqlx::query_file_as!(LeaseRow, "../../sql/lease_suspect.sql", 1, replica.0, micros(term))
+                    .fetch_all(&mut *connection)
+                    .await?;
+            read_all(connection, rows).await
+        })
+        .await
+        .map_err(LedgerError::new("lease a suspect row"))
     }
 
     /// Whether a row is due that only [`Ledger::lease_suspect`] takes.
@@ -73,43 +81,13 @@ impl Ledger {
     /// # Errors
     /// When the database does not answer.
     pub async fn suspect_due(&self) -> Result<bool, LedgerError> {
-        sqlx::query_file_scalar!("../../sql/suspect_due.sql")
-            .fetch_one(&self.pool)
-            .await
-            .map_err(LedgerError::new("look for suspect rows"))
+        self.run(async |connection| {
+            sqlx::query_file_scalar!("../../sql/suspect_due.sql").fetch_one(connection).await
+        })
+        .await
+        .map_err(LedgerError::new("look for suspect rows"))
     }
 
-    async fn read_all(&self, rows: Vec<LeaseRow>) -> Result<LeaseBatch, LedgerError> {
-        let asking: Vec<i64> = rows.iter().filter(|row| row.has_inputs()).map(|row| row.id).collect();
-        let mut inputs = Vec::new();
-        if !asking.is_empty() {
-            inputs = sqlx::query_file_as!(InputRow, "../../sql/inputs.sql", &asking)
-                .fetch_all(&self.pool)
-                .await
-                .map_err(LedgerError::new("read the questions of leased rows"))?;
-        }
-        inputs.sort_by_key(|input| input.task_id);
-
-        let mut batch =
-            LeaseBatch { now: rows.first().map(|row| Timestamp(row.now)), ..LeaseBatch::default() };
-        for row in rows {
-            let start = inputs.partition_point(|input| input.task_id < row.id);
-            let end = inputs.partition_point(|input| input.task_id <= row.id);
-            match row.read(inputs.get(start..end).unwrap_or_default()) {
-                Ok(leased) => batch.rows.push(leased),
-                Err(bad) => batch.bad.push(bad),
-            }
-        }
-        Ok(batch)
-    }
-}
-
-/// Microseconds for an interval parameter, saturating.
-pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
-}
-
-impl Ledger {
     /// Gives rows back untouched: due at once, fence and counters as they were. Rows in `calling`
     /// and rows that somebody else has leased or changed since are left alone (DESIGN rule 1).
     ///
@@ -117,8 +95,10 @@ impl Ledger {
     /// When the database does not answer; the rows then lapse by themselves.
     pub async fn release(&self, rows: &[(TaskId, Fence)]) -> Result<u64, LedgerError> {
         let (ids, fences): (Vec<i64>, Vec<i64>) = rows.iter().map(|(id, fence)| (id.0, fence.0)).unzip();
-        let done = sqlx::query_file!("../../sql/release.sql", &ids, &fences)
-            .execute(&self.pool)
+        let done = self
+            .run(async |connection| {
+                sqlx::query_file!("../../sql/release.sql", &ids, &fences).execute(connection).await
+            })
             .await
             .map_err(LedgerError::new("release rows"))?;
         Ok(done.rows_affected())
@@ -134,9 +114,38 @@ impl Ledger {
         registration: &RegistrationId,
         id: &RemoteTaskId,
     ) -> Result<bool, LedgerError> {
-        sqlx::query_file_scalar!("../../sql/may_cancel.sql", registration.as_str(), id.expose())
-            .fetch_one(&self.pool)
-            .await
-            .map_err(LedgerError::new("say whether a remote task may be cancelled"))
+        self.run(async |connection| {
+            sqlx::query_file_scalar!("../../sql/may_cancel.sql", registration.as_str(), id.expose())
+                .fetch_one(connection)
+                .await
+        })
+        .await
+        .map_err(LedgerError::new("say whether a remote task may be cancelled"))
     }
+}
+
+async fn read_all(connection: &mut PgConnection, rows: Vec<LeaseRow>) -> Result<LeaseBatch, sqlx::Error> {
+    let asking: Vec<i64> = rows.iter().filter(|row| row.has_inputs()).map(|row| row.id).collect();
+    let mut inputs = Vec::new();
+    if !asking.is_empty() {
+        inputs =
+            sqlx::query_file_as!(InputRow, "../../sql/inputs.sql", &asking).fetch_all(connection).await?;
+    }
+    inputs.sort_by_key(|input| input.task_id);
+
+    let mut batch = LeaseBatch { now: rows.first().map(|row| Timestamp(row.now)), ..LeaseBatch::default() };
+    for row in rows {
+        let start = inputs.partition_point(|input| input.task_id < row.id);
+        let end = inputs.partition_point(|input| input.task_id <= row.id);
+        match row.read(inputs.get(start..end).unwrap_or_default()) {
+            Ok(leased) => batch.rows.push(leased),
+            Err(bad) => batch.bad.push(bad),
+        }
+    }
+    Ok(batch)
+}
+
+/// Microseconds for an interval parameter, saturating.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,6 @@
 //! A pool of connections to the database that holds the ledger.
 
+use std::io;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -14,7 +15,8 @@ pub struct ConnectOptions {
     pub url: String,
     /// Connections at most.
     pub connections: u32,
-    /// How long one statement may take. A black-holed connection must not hang a replica.
+    /// How long one statement may take. The server ends it then; a connection that leads nowhere any
+    /// more is given up after twice that.
     pub statement_timeout: Duration,
     /// How long to wait for a free connection or a new one.
     pub acquire_timeout: Duration,
@@ -22,13 +24,18 @@ pub struct ConnectOptions {
     pub application_name: String,
 }
 
+/// For a pool whose statement time-out is not known here.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// A black-holed address must not hold up a start.
 const REACH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The ledger: leases rows, commits decisions.
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    pub(crate) pool: PgPool,
+    pool: PgPool,
+    /// How long one use of a connection may take, from its first statement to its last answer.
+    patience: Duration,
 }
 
 impl Ledger {
@@ -59,7 +66,7 @@ impl Ledger {
             // in the statement, and every statement here can be repeated.
             .test_before_acquire(false)
             .connect_lazy_with(connect);
-        Ok(Self { pool })
+        Ok(Self { pool, patience: options.statement_timeout.saturating_mul(2) })
     }
 
     /// Connects once, outside the pool, which would only say that it waited in vain.
@@ -75,7 +82,26 @@ impl Ledger {
 
     /// Uses a pool that is there already.
     pub fn from_pool(pool: PgPool) -> Self {
-        Self { pool }
+        Self { pool, patience: PATIENCE }
+    }
+
+    /// One use of a pooled connection, bounded here as well as by the server: when the network
+    /// swallows what is sent, the server's `statement_timeout` never reaches us, and TCP takes a
+    /// quarter of an hour to notice. Such a connection does not go back to the pool, and nobody
+    /// knows what was written.
+    pub(crate) async fn run<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, sqlx::Error> {
+        let mut connection = self.pool.acquire().await?;
+        match tokio::time::timeout(self.patience, work(&mut connection)).await {
+            Ok(done) => done,
+            Err(_elapsed) => {
+                connection.close_on_drop();
+                let words = format!("the connection gave no answer in {:?}", self.patience);
+                Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, words)))
+            }
+        }
     }
 
     /// The pool, for what is not lease and commit: migrations, counts for a report.

@@ -7,6 +7,7 @@
 //! No transaction and no pooled connection outlives a call into this crate, so none can be held
 //! across a remote call (DESIGN rule 5).
 
+mod causes;
 mod changes;
 mod commit;
 mod error;
@@ -20,6 +21,7 @@ mod migrate;
 mod settle;
 mod write;
 
+pub use causes::causes;
 pub use commit::{BatchAnswer, Committed};
 pub use error::{CommitError, Fault, LedgerError, fault_of};
 pub use lease::{LeaseBatch, ReplicaId};

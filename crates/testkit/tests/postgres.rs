@@ -75,11 +75,12 @@ async fn another_process_drops_what_dead_processes_left_and_nothing_in_use() {
         .output()
         .unwrap();
     assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stdout));
-    let left: Vec<String> = sqlx::query_scalar("select datname::text from pg_database where datname = any($1)")
-        .bind([db.name(), "david_test_00000000_left"])
-        .fetch_all(&witness.pool)
-        .await
-        .unwrap();
+    let left: Vec<String> =
+        sqlx::query_scalar("select datname::text from pg_database where datname = any($1)")
+            .bind([db.name(), "david_test_00000000_left"])
+            .fetch_all(&witness.pool)
+            .await
+            .unwrap();
     assert_eq!(left, [db.name()]);
 }
 

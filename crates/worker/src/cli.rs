@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use david_schema::{ConnectOptions, Ledger, migrate};
+use david_schema::{ConnectOptions, Ledger, causes, migrate};
 
 use crate::audit;
 use crate::config::{DatabaseConfig, WorkerConfig};
@@ -72,23 +72,10 @@ pub fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("david-tasks: {}", explain(&error));
+            eprintln!("david-tasks: {}", causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }
-}
-
-/// The chain of causes as one line, each cause once: some errors repeat their source's words.
-fn explain(error: &anyhow::Error) -> String {
-    let mut line = String::new();
-    for cause in error.chain() {
-        let words = cause.to_string();
-        if !line.ends_with(&words) {
-            line.push_str(if line.is_empty() { "" } else { ": " });
-            line.push_str(&words);
-        }
-    }
-    line
 }
 
 async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use david_reconciler::{Fence, TaskId};
-use david_schema::{BatchAnswer, CommitError, Committed, Ledger, ReplicaId, Write};
+use david_schema::{BatchAnswer, CommitError, Committed, Ledger, ReplicaId, Write, causes};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -72,7 +72,7 @@ impl Committer {
                     tracing::warn!(
                         task.id = write.leased.task.id.0,
                         transition = write.transition.label(),
-                        error = &*source as &dyn std::error::Error,
+                        error = causes(&*source),
                         "the database is not available; the write is tried again"
                     );
                     tokio::time::sleep(pause).await;
@@ -119,7 +119,7 @@ impl CommitLoop {
             {
                 tracing::warn!(
                     rows = releases.len(),
-                    error = &error as &dyn std::error::Error,
+                    error = causes(&error),
                     "rows could not be released and will lapse"
                 );
             }

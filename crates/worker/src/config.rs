@@ -29,8 +29,9 @@ pub struct WorkerConfig {
     #[arg(long, env = "DAVID_TASKS_DB_CONNECTIONS", default_value_t = 8, value_name = "N")]
     pub db_connections: u32,
 
-    /// Longest a single SQL statement may take (duration).
-    #[arg(long, env = "DAVID_TASKS_STATEMENT_TIMEOUT", default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    /// Longest a single SQL statement may take (duration). A connection that leads nowhere is given up
+    /// after twice that.
+    #[arg(long, env = "DAVID_TASKS_STATEMENT_TIMEOUT", default_value = "10s", value_parser = duration, value_name = "DURATION")]
     pub statement_timeout: Duration,
 
     /// Length of a lease (duration). A crashed replica's rows are leased again after this.
@@ -221,10 +222,18 @@ impl WorkerConfig {
     }
 }
 
+/// Longer than any setting here makes sense, and short enough to be added to any date.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// humantime, with a word on what is wrong and what would be right.
 fn duration(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "write it like 500ms, 30s or 5m";
     if text.trim_start().starts_with('-') {
-        return Err("a duration cannot be negative; write it like 500ms, 30s or 5m".to_owned());
+        return Err(format!("a duration cannot be negative; {FORM}"));
     }
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 500ms, 30s or 5m"))
+    match humantime::parse_duration(text) {
+        Ok(long) if long > LONGEST => Err("a duration cannot be longer than 365 days".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(format!("{error}; {FORM}")),
+    }
 }

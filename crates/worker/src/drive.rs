@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use david_reconciler::{
-    Answer, Authority, CallReply, InputState, Jitter, Observation, PollReply, RemoteTaskId, Snapshot, Step,
-    Transition, authorise, decide, plan,
+    Answer, Authority, CallReply, InputState, Jitter, Observation, RemoteTaskId, Snapshot, Step, Transition,
+    authorise, decide, plan,
 };
-use david_schema::{CommitError, Committed, Guard, Leased, Write};
+use david_schema::{CommitError, Committed, Guard, Leased, Write, causes};
 use tokio::time::Instant;
 
 use crate::clock::LeaseClock;
@@ -136,11 +136,6 @@ impl Drive {
             reply = self.context.remote.get_task(&target, &remote.id, deadline) => reply,
         };
         crash::point("poll_answered");
-        if let PollReply::Working(state) = &reply
-            && let Some(message) = &state.message
-        {
-            tracing::debug!(action.id = %self.leased.task.action_id, remote.message = message, "the task works");
-        }
         let transition = decide(&self.snapshot(), Observation::Poll(reply));
         match transition {
             // The server still asks for a key whose answer may have been lost with a replica.
@@ -218,27 +213,19 @@ impl Drive {
             CommitError::Unavailable(_) => {
                 tracing::error!(
                     task.id = task,
-                    error = &error as &dyn std::error::Error,
+                    error = causes(&error),
                     "a write was given up; the row lapses"
                 );
             }
             CommitError::RemoteTaskTaken | CommitError::Refused(_) => {
-                tracing::error!(
-                    task.id = task,
-                    error = &error as &dyn std::error::Error,
-                    "the row is quarantined"
-                );
+                tracing::error!(task.id = task, error = causes(&error), "the row is quarantined");
                 let verdict = david_reconciler::quarantine(
                     &self.snapshot(),
                     "The database refused to store what the server sent.",
                 );
                 let write = self.write(guard, verdict);
                 if let Err(error) = self.context.committer.commit(write, self.clock.lapses_at()).await {
-                    tracing::error!(
-                        task.id = task,
-                        error = &error as &dyn std::error::Error,
-                        "the row lapses"
-                    );
+                    tracing::error!(task.id = task, error = causes(&error), "the row lapses");
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use david_schema::{LeaseBatch, LedgerError, ReplicaId};
+use david_schema::{LeaseBatch, LedgerError, ReplicaId, causes};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -65,11 +65,7 @@ impl Leaser {
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        failures,
-                        "cannot lease; trying again"
-                    );
+                    tracing::warn!(error = causes(&error), failures, "cannot lease; trying again");
                     backoff(failures)
                 }
             };
@@ -135,7 +131,7 @@ impl Leaser {
 
     fn drives_of(&self, sent: Instant, batch: LeaseBatch) -> Vec<Drive> {
         for bad in &batch.bad {
-            tracing::error!(error = bad as &dyn std::error::Error, "a row cannot be read; it lapses");
+            tracing::error!(error = causes(bad), "a row cannot be read; it lapses");
         }
         let Some(now) = batch.now else { return Vec::new() };
         let clock = LeaseClock::new(sent, now, self.leasing.term);
@@ -149,7 +145,7 @@ async fn hold_room(permit: OwnedSemaphorePermit, drive: Drive) {
 }
 
 fn report_panic(error: tokio::task::JoinError) {
-    tracing::error!(error = &error as &dyn std::error::Error, "a row's drive panicked; the row lapses");
+    tracing::error!(error = causes(&error), "a row's drive panicked; the row lapses");
 }
 
 fn backoff(failures: u32) -> Duration {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use david_reconciler::{Ack, RemoteTaskId};
-use david_schema::Leased;
+use david_schema::{Leased, causes};
 use tokio::time::Instant;
 
 use crate::context::Context;
@@ -27,7 +27,7 @@ pub(crate) async fn cancel(context: &Context, leased: &Leased, target: &Target, 
         }
         Err(error) => {
             tracing::warn!(
-                action.id = %action, remote.task = %id, error = &error as &dyn std::error::Error,
+                action.id = %action, remote.task = %id, error = causes(&error),
                 "nobody knows whether a live row holds the task id that came late; it is not cancelled"
             );
             return;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use david_schema::{Ledger, LevelError, ReplicaId, check_level};
+use david_schema::{Ledger, LevelError, ReplicaId, causes, check_level};
 use tokio_util::sync::CancellationToken;
 
 use crate::committer::Committer;
@@ -99,7 +99,7 @@ async fn wait_for_database(ledger: &Ledger, stopping: &CancellationToken) -> any
                 return Err(error);
             }
             Err(error) => tracing::warn!(
-                error = &*error as &dyn std::error::Error,
+                error = causes(&*error),
                 "the database does not answer; trying again (is DATABASE_URL right, and the server up?)"
             ),
         }

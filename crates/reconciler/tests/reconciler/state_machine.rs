@@ -41,20 +41,21 @@ fn every_phase_outcome_and_transition_is_in_the_document() {
 #[test]
 fn the_diagram_holds_each_way_of_the_design_and_no_other() {
     let ways: Vec<String> = diagram::ways().into_keys().map(|(from, to)| format!("{from} {to}")).collect();
-    insta::assert_snapshot!(ways.join("\n"), @r"
-    calling finalised
-    calling input_required
-    calling queued
-    calling working
-    cancelling finalised
-    input_required calling
-    input_required cancelling
-    input_required finalised
-    input_required working
-    queued calling
-    queued finalised
-    working cancelling
-    working finalised
-    working input_required
-    ");
+    let designed = [
+        "calling finalised",
+        "calling input_required",
+        "calling queued",
+        "calling working",
+        "cancelling finalised",
+        "input_required calling",
+        "input_required cancelling",
+        "input_required finalised",
+        "input_required working",
+        "queued calling",
+        "queued finalised",
+        "working cancelling",
+        "working finalised",
+        "working input_required",
+    ];
+    assert_eq!(ways, designed);
 }

@@ -182,6 +182,29 @@ async fn an_id_that_another_live_task_holds_cannot_be_adopted_and_nothing_is_lef
 }
 
 #[tokio::test]
+async fn an_adopted_task_is_not_dropped_by_an_action_that_has_or_needs_another() {
+    let fixture = Fixture::new().await;
+    fixture.sql("insert into david.runs (id, user_id) values ('run_a', 'user')").await;
+    let adopt = |action: &str, task: &str| {
+        format!(
+            "select david.submit_action('act_{action}', 'run_a', 'reg', 'tool', 'tool', p_remote_task_id => '{task}')"
+        )
+    };
+    fixture.sql(&adopt("a", "one")).await;
+    fixture.sql(&adopt("a", "one")).await;
+    fixture.sql("select david.submit_action('act_b', 'run_a', 'reg', 'tool', 'tool')").await;
+    for statement in [adopt("a", "other"), adopt("b", "other")] {
+        let error = fixture.try_sql(&statement).await.expect_err(&statement);
+        assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("DT002"), "{statement}");
+    }
+    assert_eq!(
+        fixture.number("select count(*) from david.mcp_action_tasks where remote_task_id = 'one'").await,
+        1
+    );
+    assert_eq!(fixture.number("select count(*) from david.mcp_action_tasks").await, 2);
+}
+
+#[tokio::test]
 async fn a_url_never_holds_a_credential() {
     let fixture = Fixture::new().await;
     for (url, normalized) in [

@@ -1,6 +1,7 @@
 //! The four requests, each bounded by its deadline.
 
 use david_reconciler::{Ack, Answer, CallReply, PollReply, RemoteTaskId};
+use david_schema::causes;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest,
     GetTaskParams, GetTaskRequest, InputResponses, ServerResult, UpdateTaskParams, UpdateTaskRequest,
@@ -124,10 +125,7 @@ impl Drop for InFlight {
         if let (Some(handle), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 if let Err(error) = handle.cancel(Some("abandoned".to_owned())).await {
-                    tracing::debug!(
-                        error = &error as &dyn std::error::Error,
-                        "an abandoned request was not told"
-                    );
+                    tracing::debug!(error = causes(&error), "an abandoned request was not told");
                 }
             });
         }
