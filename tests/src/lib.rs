@@ -10,4 +10,4 @@ mod world;
 
 pub use action::{Action, Submission};
 pub use look::Standing;
-pub use world::{RAW, REGISTRATION, USER, World};
+pub use world::{CREDENTIAL, RAW, REGISTRATION, USER, World};

@@ -102,6 +102,24 @@ impl World {
         Ok(ids.bind(id_of(replica)?).fetch_all(&self.db.pool).await?)
     }
 
+    /// Everything that stands in the schema's tables, as text.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub async fn everything_written(&self) -> anyhow::Result<String> {
+        let tables: Vec<String> =
+            sqlx::query_scalar("select tablename::text from pg_tables where schemaname = 'david'")
+                .fetch_all(&self.db.pool)
+                .await?;
+        let mut written = String::new();
+        for table in tables {
+            let rows = format!("select coalesce(string_agg(t::text, chr(10)), '') from david.{table} t");
+            let rows: String = sqlx::query_scalar(AssertSqlSafe(rows)).fetch_one(&self.db.pool).await?;
+            written.push_str(&rows);
+        }
+        Ok(written)
+    }
+
     /// How many Actions have ended, remote cancel included.
     ///
     /// # Errors

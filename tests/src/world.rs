@@ -18,6 +18,9 @@ pub const USER: &str = "user_e2e";
 /// The sample server's registration.
 pub const REGISTRATION: &str = "reg_sample";
 
+/// The bearer credential of [`World::raw_server_with_credential`].
+pub const CREDENTIAL: &str = "cred_e2e";
+
 /// A raw server's registration, see [`World::raw_server`].
 pub const RAW: &str = "reg_raw";
 
@@ -78,6 +81,27 @@ impl World {
         .execute(&self.db.pool)
         .await?;
         Ok(())
+    }
+
+    /// A server that answers what the test tells it to and wants the bearer credential `cred_e2e`,
+    /// registered as [`RAW`].
+    ///
+    /// # Errors
+    /// When it does not start or the database refuses.
+    pub async fn raw_server_with_credential(&self) -> anyhow::Result<RawServer> {
+        let server = RawServer::start().await?;
+        sqlx::query(
+            "insert into david.mcp_server_registrations
+                    (id, owner_id, name, url, normalized_url, identity_key, timeout_seconds, auth_type, credential_id)
+             values ($1, $2, $1, $3, $3, $1, 2, 'bearer', $4)",
+        )
+        .bind(RAW)
+        .bind(USER)
+        .bind(server.url())
+        .bind(CREDENTIAL)
+        .execute(&self.db.pool)
+        .await?;
+        Ok(server)
     }
 
     /// What the sample server counted.

@@ -134,6 +134,19 @@ async fn settings_that_cannot_work_are_refused_with_the_reason() {
         (&["--retry-base", "2m"], 1, &["--retry-base must not exceed --retry-cap"]),
         (&["--input", "maybe"], 2, &["--input", "surface, fail"]),
         (&["--log", "a=b=c"], 1, &["--log", "write it like info,david_tasks=debug"]),
+        (
+            &["--credentials-dir", "/nowhere"],
+            1,
+            &["--credentials-dir /nowhere cannot be read", "No such file"],
+        ),
+        (&["--credential-broker", "broker"], 1, &["--credential-broker", "write it like https://"]),
+        (
+            &["--credential-broker", "https://a:b@c/"],
+            1,
+            &["--credential-broker", "hold no user name or password"],
+        ),
+        (&["--credential-broker-token-file", "/etc/hostname"], 2, &["--credential-broker"]),
+        (&["--credentials-dir", "/", "--credential-broker", "http://b/"], 2, &["cannot be used with"]),
         (&["--nonsense"], 2, &["--nonsense"]),
     ] {
         let args: Vec<&str> = ["worker"].iter().chain(args).copied().collect();
@@ -190,8 +203,9 @@ async fn help_names_the_unit_the_default_and_the_variable_of_every_flag() {
     assert!(flags.len() > 15, "only {} flags: {}", flags.len(), help.output);
     for flag in flags {
         assert!(flag.contains("[env: "), "no environment variable: --{flag}");
-        let required = flag.starts_with("database-url") || flag.starts_with("trusted-hosts");
-        assert!(required || flag.contains("[default: "), "no default: --{flag}");
+        // Required, or nothing by default.
+        let none = ["database-url", "trusted-hosts", "credential"].iter().any(|name| flag.starts_with(name));
+        assert!(none || flag.contains("[default: "), "no default: --{flag}");
         for (value, unit) in [("<DURATION>", "(duration)"), ("<N>", "(count)"), ("<BYTES>", "(bytes)")] {
             assert!(!flag.contains(value) || flag.contains(unit), "no unit {unit}: --{flag}");
         }

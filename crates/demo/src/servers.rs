@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use david_reconciler::{CallReply, RegistrationId, RemoteTaskId, ToolName};
-use david_tasks::remote::{Clients, Limits, Target, ToolRequest};
+use david_tasks::remote::{Access, Clients, Limits, Target, ToolRequest};
 use david_testkit::{Replica, eventually};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ impl Servers {
             urls.push(url_of(&process).await?);
             processes.push(process);
         }
-        Ok(Self { processes, urls, clients: Clients::new(Limits::default())? })
+        Ok(Self { processes, urls, clients: Clients::new(Limits::default(), Access::default())? })
     }
 
     pub(crate) fn urls(&self) -> &[String] {
@@ -39,7 +39,8 @@ impl Servers {
     /// Makes the call of an Action that is to be adopted, as Core would.
     pub(crate) async fn create_task(&self, planned: &Planned) -> anyhow::Result<RemoteTaskId> {
         let url = self.urls.get(planned.server).context("no such server")?;
-        let target = Target { registration_id: RegistrationId::new("demo"), url: url.clone() };
+        let target =
+            Target { registration_id: RegistrationId::new("demo"), url: url.clone(), credential: None };
         let request = ToolRequest {
             tool: ToolName::new(planned.tool),
             arguments: planned.arguments.as_object().cloned().unwrap_or_default(),

@@ -49,6 +49,10 @@ text_id!(
     RegistrationId
 );
 text_id!(
+    /// Names a bearer credential, which is kept outside Postgres (DESIGN rule 14).
+    CredentialId
+);
+text_id!(
     /// `user_…`: who owns Runs and registrations.
     UserId
 );

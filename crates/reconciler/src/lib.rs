@@ -39,8 +39,8 @@ pub use decide::decide;
 pub use envelope::{Envelope, ToolResult, Verdict};
 pub use finish::{protocol_error, quarantine};
 pub use ids::{
-    ActionId, Fence, InputKey, InvalidRemoteTaskId, RegistrationId, RemoteTaskId, RequestState, RunId,
-    TaskId, ToolCallId, ToolName, UserId,
+    ActionId, CredentialId, Fence, InputKey, InvalidRemoteTaskId, RegistrationId, RemoteTaskId, RequestState,
+    RunId, TaskId, ToolCallId, ToolName, UserId,
 };
 pub use input::{Answer, InputRequest, InputState};
 pub use observation::{

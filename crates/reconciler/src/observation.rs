@@ -105,6 +105,8 @@ pub enum NotExecuted {
     RateLimited,
     /// `-32020`, `-32021`, `-32022`: refused before dispatch.
     Unsupported,
+    /// The server's name leads to an address that may not be talked to (DESIGN rule 11).
+    EndpointForbidden,
 }
 
 /// What came of a `tasks/get`.
@@ -164,6 +166,11 @@ pub enum Refusal {
     /// 401 or 403, after one refresh of the credential.
     Unauthorised {
         /// What the server said.
+        detail: String,
+    },
+    /// The server's name leads to an address that may not be talked to (DESIGN rule 11).
+    EndpointForbidden {
+        /// The policy's reason, one sentence.
         detail: String,
     },
     /// May pass: try again.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use david_reconciler::{
-    ActionId, Call, Fence, InputKey, InputRequest, InputState, InputSubject, Outcome, Phase, PhaseName,
-    Registration, RegistrationId, RegistrationState, RemoteStatus, RemoteTask, RemoteTaskId, Repeat,
-    RequestState, Run, RunId, RunState, Task, TaskId, Timestamp, ToolCallId, ToolName, UserId,
+    ActionId, Call, CredentialId, Fence, InputKey, InputRequest, InputState, InputSubject, Outcome, Phase,
+    PhaseName, Registration, RegistrationId, RegistrationState, RemoteStatus, RemoteTask, RemoteTaskId,
+    Repeat, RequestState, Run, RunId, RunState, Task, TaskId, Timestamp, ToolCallId, ToolName, UserId,
 };
 
 /// `tools/call` may take this long when its registration is gone; nothing will be called then, the
@@ -39,8 +39,8 @@ pub struct Leased {
 pub struct Endpoint {
     /// Its URL, as registered.
     pub url: String,
-    /// `none` or `bearer`.
-    pub auth_type: String,
+    /// Its bearer credential, when it has one.
+    pub credential: Option<CredentialId>,
 }
 
 /// What to call.
@@ -91,7 +91,7 @@ pub(crate) struct LeaseRow {
     pub(crate) run_cancelled: bool,
     pub(crate) registration_owner_id: Option<String>,
     pub(crate) registration_url: Option<String>,
-    pub(crate) registration_auth_type: Option<String>,
+    pub(crate) registration_credential_id: Option<String>,
     pub(crate) registration_enabled: Option<bool>,
     pub(crate) registration_timeout_seconds: Option<i32>,
     pub(crate) remote_tool_name: Option<String>,
@@ -139,11 +139,10 @@ impl LeaseRow {
             },
             request_timeout,
         });
-        let endpoint = self
-            .registration_url
-            .clone()
-            .zip(self.registration_auth_type.clone())
-            .map(|(url, auth_type)| Endpoint { url, auth_type });
+        let endpoint = self.registration_url.clone().map(|url| Endpoint {
+            url,
+            credential: self.registration_credential_id.as_ref().map(CredentialId::new),
+        });
         let request_state = match self.request_state.clone() {
             None => None,
             Some(bytes) => {

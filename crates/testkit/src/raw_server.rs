@@ -166,10 +166,11 @@ impl Shared {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
         let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let method = message["method"].as_str().map(str::to_owned);
         let request = Recorded {
-            method: message["method"].as_str().unwrap_or(head.method.as_str()).to_owned(),
-            id: message["id"].take(),
-            params: message["params"].take(),
+            id: message.get_mut("id").map(Value::take).unwrap_or_default(),
+            params: if method.is_some() { message["params"].take() } else { message },
+            method: method.unwrap_or_else(|| head.method.as_str().to_owned()),
             headers: head.headers,
             at: Instant::now(),
         };

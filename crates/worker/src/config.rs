@@ -1,5 +1,6 @@
 //! The worker's settings: flags, environment, defaults, and which of them cannot work together.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -7,6 +8,7 @@ use david_reconciler::{InputPolicy, Policy};
 use david_schema::ConnectOptions;
 
 use crate::clock::shortest_term;
+use crate::credentials::{Broker, BrokerError, Source};
 use crate::endpoint_policy::EndpointPolicy;
 use crate::remote::Limits;
 
@@ -16,6 +18,60 @@ pub struct DatabaseConfig {
     /// Postgres to work in, e.g. postgres://user@host:5432/core.
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: String,
+}
+
+/// Where bearer credentials come from: nowhere, a directory, or a broker.
+#[derive(Debug, Clone, Args)]
+pub struct CredentialsConfig {
+    /// Directory with one file per bearer credential, named by its id (path). Files are read again
+    /// after a second, so they may be replaced.
+    #[arg(
+        long,
+        env = "DAVID_TASKS_CREDENTIALS_DIR",
+        value_name = "DIR",
+        conflicts_with = "credential_broker"
+    )]
+    pub credentials_dir: Option<PathBuf>,
+
+    /// Service that hands out short-lived bearer tokens (URL). docs/credentials.md has its protocol.
+    #[arg(long, env = "DAVID_TASKS_CREDENTIAL_BROKER", value_name = "URL")]
+    pub credential_broker: Option<String>,
+
+    /// File with the token that the worker shows to the broker (path). It is read on every use.
+    #[arg(
+        long,
+        env = "DAVID_TASKS_CREDENTIAL_BROKER_TOKEN_FILE",
+        value_name = "FILE",
+        requires = "credential_broker"
+    )]
+    pub credential_broker_token_file: Option<PathBuf>,
+}
+
+impl CredentialsConfig {
+    /// The source, if there is one.
+    ///
+    /// # Errors
+    /// A directory or a file that cannot be read, or a URL that is none.
+    pub fn source(&self) -> Result<Option<Source>, ConfigError> {
+        if let Some(path) = &self.credentials_dir {
+            std::fs::read_dir(path).map_err(|source| ConfigError::Unreadable {
+                flag: "--credentials-dir",
+                path: path.clone(),
+                source,
+            })?;
+            return Ok(Some(Source::directory(path.clone())));
+        }
+        let Some(url) = &self.credential_broker else { return Ok(None) };
+        if let Some(path) = &self.credential_broker_token_file {
+            std::fs::File::open(path).map_err(|source| ConfigError::Unreadable {
+                flag: "--credential-broker-token-file",
+                path: path.clone(),
+                source,
+            })?;
+        }
+        let broker = Broker::new(url, self.credential_broker_token_file.clone())?;
+        Ok(Some(Source::Broker(broker)))
+    }
 }
 
 /// Settings of `david-tasks worker`. Durations are humantime: 500ms, 30s, 5m, 1h 30m.
@@ -101,6 +157,10 @@ pub struct WorkerConfig {
     #[arg(long, env = "DAVID_TASKS_TRUSTED_HOSTS", value_delimiter = ',', value_name = "HOST")]
     pub trusted_hosts: Vec<String>,
 
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would replace the command's own in --help")]
+    pub credentials: CredentialsConfig,
+
     /// How long a stop waits for tools/call requests that are out (duration). A call that is cut off
     /// ends its Action as outcome_unknown, so this covers the longest call: 300 s and its write.
     #[arg(long, env = "DAVID_TASKS_SHUTDOWN_GRACE", default_value = "310s", value_parser = duration, value_name = "DURATION")]
@@ -117,8 +177,22 @@ pub enum InputChoice {
 }
 
 /// Settings that cannot work together.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// A directory or a file that is not there, or not for us.
+    #[error("{flag} {} cannot be read", path.display())]
+    Unreadable {
+        /// Which setting names it.
+        flag: &'static str,
+        /// It.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The credential broker.
+    #[error("--credential-broker cannot be used")]
+    Broker(#[from] BrokerError),
     /// Rule 4: a call must end, and be written, within its lease.
     #[error(
         "--lease-term {} is too short for --poll-timeout {}: a call of that length, waiting for it and writing after it take {}",

@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) policy: Policy,
     /// Which URLs may be talked to.
     pub(crate) endpoints: EndpointPolicy,
+    /// Whether bearer credentials are to be had at all.
+    pub(crate) has_credentials: bool,
     /// How long `tasks/get`, `tasks/update` and `tasks/cancel` may take.
     pub(crate) poll_timeout: Duration,
     /// Cancelled when the replica is asked to stop.

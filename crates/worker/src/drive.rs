@@ -32,11 +32,13 @@ impl Drive {
         let endpoint =
             leased.endpoint.as_ref().map_or(Ok(()), |endpoint| context.endpoints.check(&endpoint.url));
         let authority = match authorise(leased.registration.as_ref(), &leased.run.user_id, endpoint) {
-            Authority::Granted if wants_credential(&leased) => Authority::NoCredential {
-                reason:
-                    "The registration wants a bearer credential, and this worker has no credential source."
-                        .to_owned(),
-            },
+            Authority::Granted if wants_credential(&leased) && !context.has_credentials => {
+                Authority::NoCredential {
+                    reason:
+                        "The registration wants a bearer credential, and this worker has no source of credentials."
+                            .to_owned(),
+                }
+            }
             authority => authority,
         };
         let jitter = Jitter::thousandths(fastrand::i16(-100..=100));
@@ -258,7 +260,11 @@ impl Drive {
 
     fn target(&self) -> Option<Target> {
         let endpoint = self.leased.endpoint.as_ref()?;
-        Some(Target { registration_id: self.leased.task.registration_id.clone(), url: endpoint.url.clone() })
+        Some(Target {
+            registration_id: self.leased.task.registration_id.clone(),
+            url: endpoint.url.clone(),
+            credential: endpoint.credential.clone(),
+        })
     }
 }
 
@@ -285,5 +291,5 @@ impl Drive {
 }
 
 fn wants_credential(leased: &Leased) -> bool {
-    leased.endpoint.as_ref().is_some_and(|endpoint| endpoint.auth_type != "none")
+    leased.endpoint.as_ref().is_some_and(|endpoint| endpoint.credential.is_some())
 }

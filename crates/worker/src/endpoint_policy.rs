@@ -1,16 +1,21 @@
 //! Which URLs may be talked to (DESIGN rule 11). Asked on every lease, not only on intake.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use url::{Host, Url};
 
 /// What is allowed beyond `https` to public names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct EndpointPolicy {
+pub struct EndpointPolicy {
     /// Hosts (names or addresses, as they stand in the URL) that may be reached by plain `http` and
     /// may be private: the in-house servers an operator knows.
-    pub(crate) trusted_hosts: Vec<String>,
+    pub trusted_hosts: Vec<String>,
 }
+
+/// A name that leads nowhere we may talk to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ForbiddenName(String);
 
 impl EndpointPolicy {
     /// May this URL be talked to?
@@ -26,7 +31,7 @@ impl EndpointPolicy {
         let Some(host) = url.host() else {
             return Err("The registration's URL names no host.".to_owned());
         };
-        if self.trusted_hosts.iter().any(|trusted| trusted.eq_ignore_ascii_case(&host.to_string())) {
+        if self.trusts(&host.to_string()) {
             return match url.scheme() {
                 "http" | "https" => Ok(()),
                 other => Err(format!("The registration's URL is {other}, not https.")),
@@ -46,6 +51,37 @@ impl EndpointPolicy {
             Host::Ipv4(address) => refuse_unless_public(IpAddr::V4(address)),
             Host::Ipv6(address) => refuse_unless_public(IpAddr::V6(address)),
         }
+    }
+
+    /// The addresses of `name` that may be connected to. Asked by the resolver, so that what was
+    /// checked is what is connected to, whatever the name leads to a moment later.
+    pub(crate) fn admit(
+        &self,
+        name: &str,
+        found: impl Iterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, ForbiddenName> {
+        let mut refused = None;
+        let admitted: Vec<SocketAddr> = found
+            .filter(|address| {
+                if self.trusts(name) {
+                    return true;
+                }
+                let public = refuse_unless_public(address.ip());
+                let admitted = public.is_ok();
+                refused = public.err().or(refused.take());
+                admitted
+            })
+            .collect();
+        match (admitted.is_empty(), refused) {
+            (true, Some(reason)) => {
+                Err(ForbiddenName(format!("{name} leads to a forbidden address: {reason}")))
+            }
+            _ => Ok(admitted),
+        }
+    }
+
+    fn trusts(&self, host: &str) -> bool {
+        self.trusted_hosts.iter().any(|trusted| trusted.eq_ignore_ascii_case(host))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::committer::Committer;
 use crate::config::WorkerConfig;
 use crate::context::Context;
 use crate::leaser::{Leaser, Leasing};
-use crate::remote::Clients;
+use crate::remote::{Access, Clients};
 use crate::signals;
 
 /// How a replica ended.
@@ -31,6 +31,7 @@ pub enum Stopped {
 /// A database that is down is waited for.
 pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     config.check()?;
+    let credentials = config.credentials.source()?.map(Arc::new);
     let ledger = Ledger::open(&config.connect_options()).context("the database URL cannot be read")?;
     let stopping = CancellationToken::new();
     let aborting = CancellationToken::new();
@@ -45,7 +46,12 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     let context = Arc::new(Context {
         committer,
         ledger,
-        remote: Clients::new(config.remote_limits()).context("the HTTP client cannot be set up")?,
+        has_credentials: credentials.is_some(),
+        remote: Clients::new(
+            config.remote_limits(),
+            Access { endpoints: Some(config.endpoint_policy()), credentials },
+        )
+        .context("the HTTP client cannot be set up")?,
         policy: config.policy(),
         endpoints: config.endpoint_policy(),
         poll_timeout: config.poll_timeout,

@@ -43,6 +43,9 @@ pub(super) fn of_cancel(snapshot: &Snapshot<'_>, ack: Ack) -> Transition {
     match ack {
         Ack::Acknowledged => settle("The server acknowledged the cancel.".to_owned()),
         Ack::Refused(Refusal::Gone { .. }) => settle("The server no longer knows the task.".to_owned()),
+        Ack::Refused(Refusal::EndpointForbidden { detail }) => {
+            settle(sentence(snapshot, &format!("The remote cancel may not be sent: {detail}")))
+        }
         Ack::Refused(refused)
             if snapshot.task.attempt.saturating_add(1) >= snapshot.policy.cancel_attempts =>
         {
@@ -59,6 +62,7 @@ pub(super) fn of_cancel(snapshot: &Snapshot<'_>, ack: Ack) -> Transition {
 fn of_refusal(refusal: Refusal) -> (String, crate::RetryAfter) {
     match refusal {
         Refusal::Gone { message: detail }
+        | Refusal::EndpointForbidden { detail }
         | Refusal::Unauthorised { detail }
         | Refusal::Malformed { detail } => (detail, None),
         Refusal::Transient(Trouble { detail, retry_after }) => (detail, retry_after),

@@ -121,6 +121,8 @@ fn not_executed(
             (policy.unauthorised_attempts, Outcome::Unauthorised, ErrorSource::Remote)
         }
         NotExecuted::Unsupported => (policy.malformed_attempts, Outcome::ProtocolError, ErrorSource::Remote),
+        // A name that once led to a forbidden place is not trusted to lead elsewhere later.
+        NotExecuted::EndpointForbidden => (1, Outcome::EndpointForbidden, ErrorSource::Local),
     };
     or_else_again(snapshot, limit, outcome, source, detail, retry_after)
 }

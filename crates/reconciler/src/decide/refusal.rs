@@ -30,6 +30,10 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, known: &RemoteTask, refusal: Refus
         Refusal::Unauthorised { detail } if attempt >= policy.unauthorised_attempts => {
             end(Outcome::Unauthorised, CancelDebt::None, ErrorSource::Remote, &detail)
         }
+        // Not even a cancel may be sent there.
+        Refusal::EndpointForbidden { detail } => {
+            end(Outcome::EndpointForbidden, CancelDebt::None, ErrorSource::Local, &detail)
+        }
         Refusal::Transient(trouble) if attempt >= policy.give_up_attempts => {
             end(Outcome::RemoteUnreachable, CancelDebt::None, ErrorSource::Local, &trouble.detail)
         }

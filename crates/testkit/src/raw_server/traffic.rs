@@ -14,7 +14,7 @@ pub struct Recorded {
     pub method: String,
     /// The JSON-RPC id; null for notifications.
     pub id: Value,
-    /// The JSON-RPC params; null if there are none.
+    /// The JSON-RPC params, null if there are none; the whole body of what is no JSON-RPC.
     pub params: Value,
     /// The HTTP headers.
     pub headers: HeaderMap,

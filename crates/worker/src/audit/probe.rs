@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::gate::Doubt;
 use super::seen;
-use crate::remote::{Clients, Limits, ServerFacts, Target, ToolRequest};
+use crate::remote::{Access, Clients, Limits, ServerFacts, Target, ToolRequest};
 
 /// The longest that one request may take.
 const REQUEST: Duration = Duration::from_secs(5);
@@ -32,8 +32,12 @@ pub(super) struct Probe {
 impl Probe {
     /// Reaches the server, or fails clearly.
     pub(super) async fn reach(url: &str, ends: Instant) -> anyhow::Result<Self> {
-        let target = Target { registration_id: RegistrationId::new("sdk-audit"), url: url.to_owned() };
-        let clients = Clients::new(Limits::default())?;
+        let target = Target {
+            registration_id: RegistrationId::new("sdk-audit"),
+            url: url.to_owned(),
+            credential: None,
+        };
+        let clients = Clients::new(Limits::default(), Access::default())?;
         match clients.facts(&target, (Instant::now() + REQUEST).min(ends)).await {
             Ok(facts) => Ok(Self { clients, target, ends, facts }),
             Err(refusal) => bail!(
@@ -45,7 +49,8 @@ impl Probe {
 
     /// The same server through connections of its own.
     pub(super) fn stranger(&self) -> Result<Self, Doubt> {
-        let clients = Clients::new(Limits::default()).map_err(|error| Doubt::Untried(error.to_string()))?;
+        let clients = Clients::new(Limits::default(), Access::default())
+            .map_err(|error| Doubt::Untried(error.to_string()))?;
         Ok(Self { clients, target: self.target.clone(), ends: self.ends, facts: self.facts.clone() })
     }
 

@@ -36,7 +36,9 @@ pub(super) fn ack(ack: &Ack) -> String {
 pub(super) fn refusal(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Gone { .. } => "error -32602, as for an unknown task.".to_owned(),
-        Refusal::Unauthorised { detail } | Refusal::Malformed { detail } => brief(detail),
+        Refusal::Unauthorised { detail }
+        | Refusal::EndpointForbidden { detail }
+        | Refusal::Malformed { detail } => brief(detail),
         Refusal::Transient(trouble) => brief(&trouble.detail),
     }
 }

@@ -7,17 +7,20 @@ use rmcp::{Peer, RoleClient};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::credentials::{Bearer, CredentialError, Source};
+
 use super::connect::{Client, connect};
 use super::failure::Failure;
 use super::oversized::Oversized;
 use super::transport::PostOnly;
-use super::{Limits, Target};
+use super::{Access, Limits, Target};
 
 /// The clients of one replica.
 #[derive(Debug)]
 pub struct Clients {
     pub(super) limits: Limits,
     http: PostOnly,
+    credentials: Option<Arc<Source>>,
     entries: Mutex<HashMap<Target, Entry>>,
 }
 
@@ -50,8 +53,9 @@ impl Clients {
     ///
     /// # Errors
     /// When the HTTP client cannot be set up, for want of trusted certificates for example.
-    pub fn new(limits: Limits) -> Result<Self, reqwest::Error> {
-        Ok(Self { http: PostOnly::new(&limits)?, limits, entries: Mutex::default() })
+    pub fn new(limits: Limits, access: Access) -> Result<Self, reqwest::Error> {
+        let http = PostOnly::new(&limits, access.endpoints)?;
+        Ok(Self { http, credentials: access.credentials, limits, entries: Mutex::default() })
     }
 
     /// A connected client, by `deadline`.
@@ -72,7 +76,11 @@ impl Clients {
         if let Some((_, failure)) = lock(&slot.failed).as_ref().filter(|(at, _)| *at > came) {
             return Err(failure.clone());
         }
-        let connected = connect(&self.http, target, &self.limits);
+        let bearer = match self.bearer(target) {
+            Ok(bearer) => bearer,
+            Err(error) => return Err(Failure::of_credential(&error)),
+        };
+        let connected = connect(&self.http, target, bearer.as_ref(), &self.limits);
         let failure = match tokio::time::timeout(self.limits.handshake_timeout, connected).await {
             Ok(Ok(client)) => return Ok(client),
             Ok(Err(error)) => Failure::of_connect(&error),
@@ -80,6 +88,14 @@ impl Clients {
         };
         *lock(&slot.failed) = Some((Instant::now(), failure.clone()));
         Err(failure)
+    }
+
+    fn bearer(&self, target: &Target) -> Result<Option<Bearer>, CredentialError> {
+        let Some(id) = &target.credential else { return Ok(None) };
+        let source = self.credentials.as_ref().ok_or_else(|| {
+            CredentialError::Missing("This worker has no source of credentials.".to_owned())
+        })?;
+        Ok(Some(Bearer::new(Arc::clone(source), id.clone())))
     }
 
     /// The next request makes a client of its own; those that this one is lent to keep it.

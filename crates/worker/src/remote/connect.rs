@@ -11,6 +11,8 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, Peer, RoleClient};
 
+use crate::credentials::Bearer;
+
 use super::failure::status_of;
 use super::oversized::Oversized;
 use super::transport::PostOnly;
@@ -38,13 +40,14 @@ impl Client {
 pub(super) async fn connect(
     http: &PostOnly,
     target: &Target,
+    bearer: Option<&Bearer>,
     limits: &Limits,
 ) -> Result<Client, Box<ClientInitializeError>> {
     let discover = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
-    match serve(http, target, limits, discover).await {
+    match serve(http, target, bearer, limits, discover).await {
         // Such a server has no tasks, but its tools may well answer at once.
         Err(error) if knows_no_discovery(&error) => {
-            serve(http, target, limits, ClientLifecycleMode::Initialize).await
+            serve(http, target, bearer, limits, ClientLifecycleMode::Initialize).await
         }
         result => result,
     }
@@ -54,6 +57,7 @@ pub(super) async fn connect(
 async fn serve(
     http: &PostOnly,
     target: &Target,
+    bearer: Option<&Bearer>,
     limits: &Limits,
     mode: ClientLifecycleMode,
 ) -> Result<Client, ClientInitializeError> {
@@ -63,7 +67,7 @@ async fn serve(
     config.max_sse_event_size = limits.response_bytes;
     // Recovery posts an interrupted tools/call a second time, by itself.
     config.reinit_on_expired_session = false;
-    let http = http.for_one_client();
+    let http = http.for_one_client(bearer.cloned());
     let oversized = http.oversized();
     let transport = StreamableHttpClientTransport::with_client(http, config);
 

@@ -9,6 +9,9 @@ use rmcp::transport::streamable_http_client::{
 };
 use rmcp::{ErrorData, ServiceError};
 
+use crate::credentials::CredentialError;
+use crate::endpoint_policy::ForbiddenName;
+
 use super::words::{chain, discovery_status, retry_after, root, status_in};
 
 /// `-32602`: of tasks/get it means unknown, expired or not ours.
@@ -37,8 +40,10 @@ pub(super) struct Failure {
 enum Kind {
     /// It never left this machine whole: refused, DNS, TLS, or the handshake before it failed.
     NeverSent,
-    /// 401 or 403.
+    /// 401 or 403, or there is no credential to show.
     Unauthorised,
+    /// The server's name leads to an address that the endpoint policy forbids.
+    EndpointForbidden,
     /// 429.
     RateLimited,
     /// A JSON-RPC error.
@@ -52,6 +57,13 @@ enum Kind {
     TooLarge,
     /// No reply, or not a whole one: reset, time-out, 5xx.
     Lost,
+}
+
+impl Kind {
+    /// Of a handshake, most failures say only that the request behind it was not sent. These say more.
+    fn is_told_of_a_handshake(&self) -> bool {
+        matches!(self, Self::Unauthorised | Self::RateLimited | Self::EndpointForbidden)
+    }
 }
 
 impl Failure {
@@ -72,6 +84,15 @@ impl Failure {
         Self::new(Kind::TooLarge, format!("the reply is over {max_size} bytes."))
     }
 
+    /// Of our own credential: nothing was sent.
+    pub(super) fn of_credential(error: &CredentialError) -> Self {
+        let kind = match error {
+            CredentialError::Missing(_) => Kind::Unauthorised,
+            CredentialError::Unavailable(_) => Kind::NeverSent,
+        };
+        Self::new(kind, error.to_string())
+    }
+
     fn malformed(detail: impl Into<String>) -> Self {
         Self::new(Kind::Malformed, detail)
     }
@@ -82,7 +103,7 @@ impl Failure {
         match error {
             ClientInitializeError::TransportError { error, .. } => {
                 match Self::of_transport(error.error.as_ref()) {
-                    failure if matches!(failure.kind, Kind::Unauthorised | Kind::RateLimited) => failure,
+                    failure if failure.kind.is_told_of_a_handshake() => failure,
                     failure => Self { kind: Kind::NeverSent, ..failure },
                 }
             }
@@ -144,6 +165,9 @@ impl Failure {
                 ..Self::of_status(status.status)
             },
             StreamableHttpError::Client(error) => Self::of_reqwest(error),
+            StreamableHttpError::Io(error) if let Some(error) = credential_error(error) => {
+                Self::of_credential(error)
+            }
             StreamableHttpError::ResponseBodyTooLarge { max_size } => Self::too_large(*max_size),
             StreamableHttpError::UnexpectedServerResponse(text) => match status_in(text) {
                 Some(status) => Self::of_status(status),
@@ -176,6 +200,9 @@ impl Failure {
     }
 
     fn of_reqwest(error: &reqwest::Error) -> Self {
+        if let Some(forbidden) = find::<ForbiddenName>(error) {
+            return Self::new(Kind::EndpointForbidden, forbidden.to_string());
+        }
         if error.is_connect() || error.is_builder() {
             return Self::new(Kind::NeverSent, format!("The server cannot be reached: {}.", root(error)));
         }
@@ -196,6 +223,7 @@ impl Failure {
             Kind::SessionOver => true,
             Kind::JsonRpc(error) => HANDSHAKE_OUTDATED.contains(&error.code.0),
             Kind::NeverSent
+            | Kind::EndpointForbidden
             | Kind::Unauthorised
             | Kind::RateLimited
             | Kind::Malformed
@@ -220,6 +248,7 @@ impl Failure {
         match kind {
             Kind::NeverSent => not_executed(NotExecuted::NeverSent, detail),
             Kind::Unauthorised => not_executed(NotExecuted::Unauthorised, detail),
+            Kind::EndpointForbidden => not_executed(NotExecuted::EndpointForbidden, detail),
             Kind::RateLimited => not_executed(NotExecuted::RateLimited, detail),
             Kind::JsonRpc(error) if REFUSED_BEFORE_DISPATCH.contains(&error.code.0) => {
                 not_executed(NotExecuted::Unsupported, detail)
@@ -241,6 +270,7 @@ impl Failure {
         Refused::Refusal(match kind {
             Kind::TooLarge => return Refused::TooLarge(detail),
             Kind::Unauthorised => Refusal::Unauthorised { detail },
+            Kind::EndpointForbidden => Refusal::EndpointForbidden { detail },
             Kind::JsonRpc(error) if error.code.0 == INVALID_PARAMS => {
                 Refusal::Gone { message: error.message.into_owned() }
             }
@@ -264,6 +294,27 @@ impl Failure {
 pub(super) enum Refused {
     Refusal(Refusal),
     TooLarge(String),
+}
+
+/// Whether a reply says that the credential is not good, or not good enough.
+pub(super) fn refuses_credential(error: &HttpError) -> bool {
+    Failure::of_http(error).kind == Kind::Unauthorised
+}
+
+fn credential_error(error: &std::io::Error) -> Option<&CredentialError> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// The first error of this type among the causes.
+fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    let mut cause = Some(error);
+    while let Some(current) = cause {
+        if let Some(found) = current.downcast_ref() {
+            return Some(found);
+        }
+        cause = current.source();
+    }
+    None
 }
 
 /// The HTTP status of a transport error, where there is one.

@@ -6,7 +6,7 @@
 //! can be asked what it says of itself ([`Clients::facts`]).
 //!
 //! ```text
-//! request.rs, facts.rs ─→ clients.rs ─→ connect.rs ─→ transport.rs, oversized.rs ─→ rmcp ─→ server
+//! request.rs, facts.rs ─→ clients.rs ─→ connect.rs ─→ transport.rs (oversized, resolver) ─→ rmcp ─→ server
 //!     │  ↖ tolerant.rs (results)   ↖ failure.rs (errors), words.rs
 //! ```
 
@@ -16,14 +16,19 @@ mod facts;
 mod failure;
 mod oversized;
 mod request;
+mod resolver;
 mod tolerant;
 mod transport;
 mod words;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use david_reconciler::{Answer, RegistrationId, RequestState, ToolName};
+use david_reconciler::{Answer, CredentialId, RegistrationId, RequestState, ToolName};
 use serde_json::{Map, Value};
+
+use crate::credentials::Source;
+use crate::endpoint_policy::EndpointPolicy;
 
 pub use clients::Clients;
 pub use facts::{ServerFacts, TasksExtension};
@@ -35,6 +40,17 @@ pub struct Target {
     pub registration_id: RegistrationId,
     /// The endpoint. The endpoint policy has been asked about it.
     pub url: String,
+    /// The bearer credential the server wants, if it wants one.
+    pub credential: Option<CredentialId>,
+}
+
+/// What servers may be reached, and with which credentials.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// Where names may lead; anywhere when none, for a server that the operator named himself.
+    pub endpoints: Option<EndpointPolicy>,
+    /// Where bearer tokens come from.
+    pub credentials: Option<Arc<Source>>,
 }
 
 /// One `tools/call`.

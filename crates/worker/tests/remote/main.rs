@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests may")]
 
+mod bearer;
 mod clients;
 mod errors;
 mod handles;
@@ -10,6 +11,7 @@ mod headers;
 mod ids;
 mod legacy;
 mod limits;
+mod names;
 mod polls;
 mod replies;
 mod sample;

@@ -1,12 +1,14 @@
 //! One caller, and one word for whatever it is answered.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use david_reconciler::{
-    Ack, CallReply, PollReply, Refusal, RegistrationId, RemoteStatus, RemoteTaskId, RetryAfter, ToolName,
-    Trouble, Verdict,
+    Ack, CallReply, CredentialId, PollReply, Refusal, RegistrationId, RemoteStatus, RemoteTaskId, RetryAfter,
+    ToolName, Trouble, Verdict,
 };
-use david_tasks::remote::{Clients, Limits, Target, ToolRequest};
+use david_tasks::credentials::Source;
+use david_tasks::remote::{Access, Clients, Limits, Target, ToolRequest};
 use david_testkit::{RawServer, Reply};
 use serde_json::Map;
 use tokio::time::Instant;
@@ -25,8 +27,16 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(url: &str, limits: Limits) -> Self {
-        let target = Target { registration_id: RegistrationId::new("mcp_1"), url: url.to_owned() };
-        Self { clients: Clients::new(limits).unwrap(), target }
+        let target =
+            Target { registration_id: RegistrationId::new("mcp_1"), url: url.to_owned(), credential: None };
+        Self { clients: Clients::new(limits, Access::default()).unwrap(), target }
+    }
+
+    /// One that has to show credential `cred_1`, and gets it from `source`.
+    pub(crate) fn with_credential(server: &RawServer, source: Source) -> Self {
+        let access = Access { endpoints: None, credentials: Some(Arc::new(source)) };
+        let target = Target { credential: Some(CredentialId::new("cred_1")), ..Self::of(server).target };
+        Self { clients: Clients::new(Limits::default(), access).unwrap(), target }
     }
 
     pub(crate) fn of(server: &RawServer) -> Self {
@@ -128,6 +138,7 @@ pub(crate) fn word_of_refusal(refusal: &Refusal) -> String {
         Refusal::Gone { .. } => "gone".to_owned(),
         Refusal::Unauthorised { .. } => "unauthorised".to_owned(),
         Refusal::Malformed { .. } => "malformed".to_owned(),
+        Refusal::EndpointForbidden { .. } => "endpoint forbidden".to_owned(),
         Refusal::Transient(Trouble { detail, .. }) if is_timeout(detail) => "timeout".to_owned(),
         Refusal::Transient(Trouble { retry_after, .. }) => format!("transient{}", after(*retry_after)),
     }

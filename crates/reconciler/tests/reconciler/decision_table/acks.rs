@@ -23,6 +23,10 @@ fn unauthorised() -> Ack {
     Ack::Refused(Refusal::Unauthorised { detail: "401.".to_owned() })
 }
 
+fn forbidden() -> Ack {
+    Ack::Refused(Refusal::EndpointForbidden { detail: "It leads to 10.0.0.1.".to_owned() })
+}
+
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = updates();
     cases.extend(cancels());
@@ -47,6 +51,7 @@ fn updates() -> Vec<Case> {
         case("unreadable in the end", sending(4), malformed(), failed_owing(Outcome::ProtocolError)),
         case("unauthorised", sending(0), unauthorised(), goes_after("retry", secs(1))),
         case("unauthorised in the end", sending(4), unauthorised(), failed(Outcome::Unauthorised)),
+        case("a forbidden address", sending(0), forbidden(), failed(Outcome::EndpointForbidden)),
         // Of an update, -32602 is also said of answers; the next poll tells.
         case("refused", sending(0), gone(), goes_after("retry", secs(1))),
         case("unanswerable", sending(4), gone(), failed_owing(Outcome::InputUnsupported)),
@@ -58,6 +63,7 @@ fn cancels() -> Vec<Case> {
     let case = |name, scene, ack, expected| seen(name, scene, Observation::Cancel(ack), expected);
     let mut cases = vec![
         case("acknowledged", owing(0), Ack::Acknowledged, goes("settle_cancel")),
+        case("a forbidden address", owing(0), forbidden(), goes("settle_cancel")),
         case("no longer known", owing(0), gone(), goes("settle_cancel")),
     ];
     for refusal in [trouble, malformed, unauthorised] {

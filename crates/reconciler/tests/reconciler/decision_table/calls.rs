@@ -117,6 +117,12 @@ fn never_executed() -> Vec<Case> {
             failed(outcome),
         ));
     }
+    cases.push(case(
+        "a forbidden address",
+        calling(),
+        refused(NotExecuted::EndpointForbidden, None),
+        failed(Outcome::EndpointForbidden),
+    ));
     cases
 }
 

@@ -77,6 +77,8 @@ fn failures() -> Vec<Case> {
         || PollReply::Refused(Refusal::Transient(Trouble { detail: "503.".to_owned(), retry_after: None }));
     let malformed = || PollReply::Refused(Refusal::Malformed { detail: "HTML.".to_owned() });
     let unauthorised = || PollReply::Refused(Refusal::Unauthorised { detail: "401.".to_owned() });
+    let forbidden =
+        || PollReply::Refused(Refusal::EndpointForbidden { detail: "It leads to 10.0.0.1.".to_owned() });
     let after = |attempt| after_failures(attempt, Scene::working());
     let past_ttl = |attempt| after_failures(attempt, expired(Scene::working()));
     vec![
@@ -91,5 +93,6 @@ fn failures() -> Vec<Case> {
         case("unauthorised", after(0), unauthorised(), goes_after("retry", secs(1))),
         case("unauthorised, the last time but one", after(3), unauthorised(), goes_after("retry", secs(8))),
         case("unauthorised in the end", after(4), unauthorised(), failed(Outcome::Unauthorised)),
+        case("a forbidden address", after(0), forbidden(), failed(Outcome::EndpointForbidden)),
     ]
 }

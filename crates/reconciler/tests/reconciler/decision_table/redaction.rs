@@ -5,12 +5,13 @@ use david_reconciler::{Ack, Observation, PollReply, Refusal, Trouble};
 use super::after_failures;
 use crate::scene::{SECRET_ID, Scene, answer};
 
-fn refusals(words: &str) -> [Refusal; 4] {
+fn refusals(words: &str) -> [Refusal; 5] {
     let words = || words.to_owned();
     [
         Refusal::Gone { message: words() },
         Refusal::Unauthorised { detail: words() },
         Refusal::Malformed { detail: words() },
+        Refusal::EndpointForbidden { detail: words() },
         Refusal::Transient(Trouble { detail: words(), retry_after: None }),
     ]
 }

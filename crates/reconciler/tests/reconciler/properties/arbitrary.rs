@@ -153,6 +153,7 @@ fn some_refusal() -> BoxedStrategy<Refusal> {
         words().prop_map(|message| Refusal::Gone { message }),
         words().prop_map(|detail| Refusal::Unauthorised { detail }),
         words().prop_map(|detail| Refusal::Malformed { detail }),
+        words().prop_map(|detail| Refusal::EndpointForbidden { detail }),
         (words(), option::of(millis()))
             .prop_map(|(detail, retry_after)| Refusal::Transient(Trouble { detail, retry_after })),
     ]
@@ -184,6 +185,7 @@ pub(super) fn some_call_reply() -> BoxedStrategy<CallReply> {
         NotExecuted::Unauthorised,
         NotExecuted::RateLimited,
         NotExecuted::Unsupported,
+        NotExecuted::EndpointForbidden,
     ]);
     prop_oneof![
         1 => some_result().prop_map(CallReply::Result),

@@ -35,6 +35,7 @@ fn calls() -> Vec<Seen> {
         ("connection refused, DNS, TLS", not_executed(NotExecuted::NeverSent)),
         ("401, 403", not_executed(NotExecuted::Unauthorised)),
         ("429", not_executed(NotExecuted::RateLimited)),
+        ("its name leads to a forbidden address", not_executed(NotExecuted::EndpointForbidden)),
         ("reset, time-out, 5xx, cut", CallReply::Unknown { detail: detail() }),
         ("unreadable", CallReply::Malformed { detail: detail() }),
         ("over the size cap", CallReply::TooLarge { detail: detail() }),
@@ -73,7 +74,7 @@ fn acks() -> Vec<(&'static str, Ack)> {
     [("acknowledged", Ack::Acknowledged)].into_iter().chain(refused).collect()
 }
 
-fn refusals() -> [(&'static str, Refusal); 4] {
+fn refusals() -> [(&'static str, Refusal); 5] {
     [
         ("`-32602`", Refusal::Gone { message: detail() }),
         (
@@ -82,6 +83,7 @@ fn refusals() -> [(&'static str, Refusal); 4] {
         ),
         ("401, 403", Refusal::Unauthorised { detail: detail() }),
         ("unreadable, or another task's", Refusal::Malformed { detail: detail() }),
+        ("its name leads to a forbidden address", Refusal::EndpointForbidden { detail: detail() }),
     ]
 }
 
