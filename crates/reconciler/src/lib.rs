@@ -50,6 +50,7 @@ pub use observation::{
 pub use outcome::{ActionStatus, ErrorSource, Outcome};
 pub use plan::{Step, plan};
 pub use policy::{InputPolicy, Policy};
+pub use sentence::{fit, sentence};
 pub use snapshot::{Call, Repeat, Run, RunState, Snapshot};
 pub use status::RemoteStatus;
 pub use task::{InputSubject, Phase, PhaseName, RemoteTask, Task};

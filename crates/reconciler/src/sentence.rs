@@ -8,7 +8,7 @@ const MAX_CHARS: usize = 500;
 /// `text` without the remote task's id, which servers like to repeat in their errors and which may be
 /// a bearer secret (DESIGN rule 14); without NUL, which Postgres text cannot hold; and cut to a
 /// length a person reads.
-pub(crate) fn sentence(snapshot: &Snapshot<'_>, text: &str) -> String {
+pub fn sentence(snapshot: &Snapshot<'_>, text: &str) -> String {
     match snapshot.task.phase.remote() {
         Some(remote) => fit(&without_id(text, &remote.id)),
         None => fit(text),
@@ -37,7 +37,8 @@ fn without_id(text: &str, id: &RemoteTaskId) -> String {
     kept
 }
 
-fn fit(text: &str) -> String {
+/// `text` without NUL, and cut: for words that come while no id is known.
+pub fn fit(text: &str) -> String {
     let printable = |c| if c == '\0' { '\u{fffd}' } else { c };
     let mut kept: String = text.chars().take(MAX_CHARS).map(printable).collect();
     if text.chars().nth(MAX_CHARS).is_some() {

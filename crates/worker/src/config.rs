@@ -152,6 +152,10 @@ pub struct WorkerConfig {
     #[arg(long, env = "DAVID_TASKS_INPUT_TIMEOUT", default_value = "24h", value_parser = duration, value_name = "DURATION")]
     pub input_timeout: Duration,
 
+    /// Postgres notify channel on which Core is told of progress; none means that it is only logged.
+    #[arg(long, env = "DAVID_TASKS_PROGRESS_CHANNEL", value_parser = channel, value_name = "NAME")]
+    pub progress_channel: Option<String>,
+
     /// Hosts that may be reached by plain http and at private addresses, as they stand in the URL,
     /// separated by commas.
     #[arg(long, env = "DAVID_TASKS_TRUSTED_HOSTS", value_delimiter = ',', value_name = "HOST")]
@@ -293,6 +297,14 @@ impl WorkerConfig {
             max_concurrent_requests: self.max_in_flight as usize,
             ..Limits::default()
         }
+    }
+}
+
+/// Postgres cuts longer names when it listens, and refuses them when it notifies.
+fn channel(name: &str) -> Result<String, String> {
+    match name.len() {
+        1..=63 => Ok(name.to_owned()),
+        _ => Err("a channel's name has 1 to 63 bytes".to_owned()),
     }
 }
 

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::committer::Committer;
 use crate::endpoint_policy::EndpointPolicy;
+use crate::progress::Progress;
 use crate::remote::Clients;
 
 /// Shared by all rows of one replica.
@@ -19,6 +20,8 @@ pub(crate) struct Context {
     pub(crate) ledger: Ledger,
     /// The way to every MCP server.
     pub(crate) remote: Clients,
+    /// Where news of Actions under way goes.
+    pub(crate) progress: Progress,
     /// Limits of the reconciler.
     pub(crate) policy: Policy,
     /// Which URLs may be talked to.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use david_reconciler::{
-    Answer, Authority, CallReply, InputState, Jitter, Observation, RemoteTaskId, Snapshot, Step, Transition,
-    authorise, decide, plan,
+    Answer, Authority, CallReply, InputState, Jitter, Observation, PollReply, RemoteTaskId, Snapshot, Step,
+    Transition, authorise, decide, fit, plan, sentence,
 };
 use david_schema::{CommitError, Committed, Guard, Leased, Write, causes};
 use tokio::time::Instant;
@@ -13,7 +13,8 @@ use crate::clock::LeaseClock;
 use crate::context::Context;
 use crate::crash;
 use crate::orphan;
-use crate::remote::{Target, ToolRequest};
+use crate::progress::News;
+use crate::remote::{Listener, Report, Target, ToolRequest};
 use crate::story;
 
 /// A leased row on its way.
@@ -90,7 +91,8 @@ impl Drive {
         // From here on a call may be on the wire: no shutdown interrupts this, only its deadline,
         // which starts before the commit whose lease has to cover it.
         let deadline = sent + self.leased.call.request_timeout;
-        let reply = self.context.remote.call_tool(&target, request, deadline).await;
+        let listener = Some(self.listener());
+        let reply = self.context.remote.call_tool_and_listen(&target, request, deadline, listener).await;
         crash::point("call_answered");
         let remote = match &reply {
             CallReply::Task { state, .. } => Some(state.id.clone()),
@@ -138,6 +140,12 @@ impl Drive {
             reply = self.context.remote.get_task(&target, &remote.id, deadline) => reply,
         };
         crash::point("poll_answered");
+        if let PollReply::Working(state) | PollReply::InputRequired { state, .. } = &reply
+            && let Some(message) = &state.message
+        {
+            let message = Some(sentence(&self.snapshot(), message));
+            self.context.progress.tell(News { message, ..self.news() });
+        }
         let transition = decide(&self.snapshot(), Observation::Poll(reply));
         match transition {
             // The server still asks for a key whose answer may have been lost with a replica.
@@ -256,6 +264,30 @@ impl Drive {
             now: self.clock.now(),
             jitter: self.jitter,
         }
+    }
+
+    fn news(&self) -> News {
+        News {
+            run: self.leased.run.id.clone(),
+            action: self.leased.task.action_id.clone(),
+            tool_call: self.leased.call.tool_call_id.clone(),
+            message: None,
+            progress: None,
+            total: None,
+        }
+    }
+
+    /// Passes on what a server reports while it executes a call.
+    fn listener(&self) -> Listener {
+        let (context, news) = (Arc::clone(&self.context), self.news());
+        Arc::new(move |report: Report| {
+            context.progress.tell(News {
+                message: report.message.map(|words| fit(&words)),
+                progress: Some(report.progress),
+                total: report.total,
+                ..news.clone()
+            });
+        })
     }
 
     fn target(&self) -> Option<Target> {

@@ -11,6 +11,7 @@ use crate::committer::Committer;
 use crate::config::WorkerConfig;
 use crate::context::Context;
 use crate::leaser::{Leaser, Leasing};
+use crate::progress::Progress;
 use crate::remote::{Access, Clients};
 use crate::signals;
 
@@ -43,9 +44,13 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     }
     let (committer, commit_loop) = Committer::new(ledger.clone(), replica);
     let commit_loop = tokio::spawn(commit_loop.run());
+    let (progress, progress_loop) = Progress::new(ledger.clone(), config.progress_channel.clone());
+    // Nothing waits for it; it ends with its last handle.
+    drop(tokio::spawn(progress_loop.run()));
     let context = Arc::new(Context {
         committer,
         ledger,
+        progress,
         has_credentials: credentials.is_some(),
         remote: Clients::new(
             config.remote_limits(),

@@ -12,6 +12,7 @@ use crate::credentials::{Bearer, CredentialError, Source};
 use super::connect::{Client, connect};
 use super::failure::Failure;
 use super::oversized::Oversized;
+use super::progress::Listeners;
 use super::transport::PostOnly;
 use super::{Access, Limits, Target};
 
@@ -44,6 +45,7 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Lent {
     pub(super) peer: Peer<RoleClient>,
+    pub(super) listeners: Listeners,
     pub(super) oversized: Oversized,
     slot: Arc<Slot>,
 }
@@ -63,11 +65,13 @@ impl Clients {
         let came = Instant::now();
         let slot = self.entry(target);
         let connected = slot.client.get_or_try_init(|| self.attempt(target, &slot, came));
-        let (peer, oversized) = match tokio::time::timeout_at(deadline, connected).await {
-            Ok(connected) => connected.map(|client| (client.peer().clone(), client.oversized().clone()))?,
+        let client = match tokio::time::timeout_at(deadline, connected).await {
+            Ok(connected) => connected?,
             Err(_elapsed) => return Err(Failure::connect_timeout()),
         };
-        Ok(Lent { peer, oversized, slot })
+        let (peer, listeners) = (client.peer().clone(), client.listeners().clone());
+        let oversized = client.oversized().clone();
+        Ok(Lent { peer, listeners, oversized, slot })
     }
 
     /// One attempt at a handshake, which is good for all that were there before it ended: a server in

@@ -15,6 +15,7 @@ use crate::credentials::Bearer;
 
 use super::failure::status_of;
 use super::oversized::Oversized;
+use super::progress::{Handler, Listeners};
 use super::transport::PostOnly;
 use super::words::discovery_status;
 use super::{Limits, Target};
@@ -22,13 +23,18 @@ use super::{Limits, Target};
 /// A connected client. The SDK closes it when it is dropped.
 #[derive(Debug)]
 pub(super) struct Client {
-    service: RunningService<RoleClient, ClientConfig>,
+    service: RunningService<RoleClient, Handler>,
+    listeners: Listeners,
     oversized: Oversized,
 }
 
 impl Client {
     pub(super) fn peer(&self) -> &Peer<RoleClient> {
         self.service.peer()
+    }
+
+    pub(super) fn listeners(&self) -> &Listeners {
+        &self.listeners
     }
 
     pub(super) fn oversized(&self) -> &Oversized {
@@ -74,8 +80,10 @@ async fn serve(
     let mut capabilities = ClientCapabilities::default();
     capabilities.extensions = Some(BTreeMap::from([(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new())]));
     let us = Implementation::new("david-tasks", env!("CARGO_PKG_VERSION"));
-    let service = ClientConfig::new(capabilities, us).serve_with_lifecycle(transport, mode).await?;
-    Ok(Client { service, oversized })
+    let listeners = Listeners::default();
+    let handler = Handler { config: ClientConfig::new(capabilities, us), listeners: listeners.clone() };
+    let service = handler.serve_with_lifecycle(transport, mode).await?;
+    Ok(Client { service, listeners, oversized })
 }
 
 /// Only a plain "no such method", 404 or 405 means an older server; anything else may be a current

@@ -15,6 +15,7 @@ mod connect;
 mod facts;
 mod failure;
 mod oversized;
+mod progress;
 mod request;
 mod resolver;
 mod tolerant;
@@ -32,6 +33,7 @@ use crate::endpoint_policy::EndpointPolicy;
 
 pub use clients::Clients;
 pub use facts::{ServerFacts, TasksExtension};
+pub use progress::{Listener, Report};
 
 /// Which server, on whose behalf.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

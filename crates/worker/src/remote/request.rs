@@ -11,7 +11,7 @@ use rmcp::{RoleClient, ServiceError};
 use tokio::time::Instant;
 
 use super::failure::{Failure, Refused};
-use super::{Clients, Target, ToolRequest, tolerant};
+use super::{Clients, Listener, Target, ToolRequest, tolerant};
 
 impl Clients {
     /// `tools/call`, once. Whatever happens is told by the reply, and so is whether the tool may
@@ -20,6 +20,17 @@ impl Clients {
     /// Only a header mismatch is followed by a second one: the server refused before anything ran,
     /// and the SDK sends parameters as headers, too, once it has seen the tool list.
     pub async fn call_tool(&self, target: &Target, request: ToolRequest, deadline: Instant) -> CallReply {
+        self.call_tool_and_listen(target, request, deadline, None).await
+    }
+
+    /// [`Clients::call_tool`], and whoever listens is told what the server reports meanwhile.
+    pub async fn call_tool_and_listen(
+        &self,
+        target: &Target,
+        request: ToolRequest,
+        deadline: Instant,
+        listener: Option<Listener>,
+    ) -> CallReply {
         let mut params =
             CallToolRequestParams::new(request.tool.as_str().to_owned()).with_arguments(request.arguments);
         params.request_state = request.request_state.map(|state| state.as_str().to_owned());
@@ -27,11 +38,11 @@ impl Clients {
             params.input_responses = Some(responses(&request.input_responses));
         }
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let mut answer = self.send(target, request.clone(), deadline).await;
+        let mut answer = self.send_and_listen(target, request.clone(), deadline, listener.clone()).await;
         if answer.as_ref().is_err_and(Failure::is_header_mismatch)
             && self.tools(target, deadline).await.is_ok()
         {
-            answer = self.send(target, request, deadline).await;
+            answer = self.send_and_listen(target, request, deadline, listener).await;
         }
         match answer {
             Ok(result) => tolerant::call_reply(result),
@@ -77,6 +88,16 @@ impl Clients {
         request: ClientRequest,
         deadline: Instant,
     ) -> Result<ServerResult, Failure> {
+        self.send_and_listen(target, request, deadline, None).await
+    }
+
+    async fn send_and_listen(
+        &self,
+        target: &Target,
+        request: ClientRequest,
+        deadline: Instant,
+        listener: Option<Listener>,
+    ) -> Result<ServerResult, Failure> {
         let lent = self.lend(target, deadline).await?;
         if Instant::now() >= deadline {
             return Err(Failure::connect_timeout());
@@ -85,6 +106,8 @@ impl Clients {
             let sent = lent.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
             let handle = sent.map_err(|error| Failure::of_request(&error))?;
             let id = handle.id.clone();
+            let _listening =
+                listener.map(|listener| lent.listeners.listen(handle.progress_token.clone(), listener));
             InFlight(Some(handle)).answer().await.map_err(|error| {
                 if lent.oversized.take(&id) {
                     Failure::too_large(self.limits.response_bytes)
