@@ -1,4 +1,5 @@
 //! What a server reports on the way: to the log, to Core's channel, and into no table.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

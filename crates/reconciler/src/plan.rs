@@ -127,7 +127,7 @@ fn input_limits(snapshot: &Snapshot<'_>, since: Timestamp) -> Option<Transition>
     let end = |outcome, message: &str| {
         Some(without_result(snapshot, outcome, CancelDebt::Owed, ErrorSource::Local, message))
     };
-    match policy.input {
+    match snapshot.input_policy() {
         InputPolicy::Fail => {
             end(Outcome::InputUnsupported, "The server asks for input, which is not surfaced here.")
         }

@@ -1,6 +1,9 @@
 //! Everything a decision may depend on, read in one lease.
 
-use crate::{Authority, InputRequest, Jitter, Policy, RunId, Task, Timestamp, ToolCallId, ToolName, UserId};
+use crate::{
+    Authority, InputPolicy, InputRequest, Jitter, Policy, RunId, Task, Timestamp, ToolCallId, ToolName,
+    UserId,
+};
 
 /// A leased row and what surrounds it, at one instant.
 #[derive(Debug, Clone)]
@@ -24,6 +27,16 @@ pub struct Snapshot<'a> {
     pub jitter: Jitter,
 }
 
+impl Snapshot<'_> {
+    /// What happens to questions: surfaced when neither the worker nor the registration says no.
+    pub fn input_policy(&self) -> InputPolicy {
+        match (self.policy.input, self.call.input) {
+            (InputPolicy::Surface, InputPolicy::Surface) => InputPolicy::Surface,
+            (InputPolicy::Fail, _) | (_, InputPolicy::Fail) => InputPolicy::Fail,
+        }
+    }
+}
+
 /// What the Action asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
@@ -35,6 +48,8 @@ pub struct Call {
     pub repeat: Repeat,
     /// How long one `tools/call` may take; from the registration, or its default when that is gone.
     pub request_timeout: std::time::Duration,
+    /// What the registration says of its server's questions.
+    pub input: InputPolicy,
 }
 
 /// May a call be made again when nobody knows whether it was executed?

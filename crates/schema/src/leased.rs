@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use david_reconciler::{
-    ActionId, Call, CredentialId, Fence, InputKey, InputRequest, InputState, InputSubject, Outcome, Phase,
-    PhaseName, Registration, RegistrationId, RegistrationState, RemoteStatus, RemoteTask, RemoteTaskId,
-    Repeat, RequestState, Run, RunId, RunState, Task, TaskId, Timestamp, ToolCallId, ToolName, UserId,
+    ActionId, Call, CredentialId, Fence, InputKey, InputPolicy, InputRequest, InputState, InputSubject,
+    Outcome, Phase, PhaseName, Registration, RegistrationId, RegistrationState, RemoteStatus, RemoteTask,
+    RemoteTaskId, Repeat, RequestState, Run, RunId, RunState, Task, TaskId, Timestamp, ToolCallId, ToolName,
+    UserId,
 };
 
 /// `tools/call` may take this long when its registration is gone; nothing will be called then, the
@@ -94,6 +95,7 @@ pub(crate) struct LeaseRow {
     pub(crate) registration_credential_id: Option<String>,
     pub(crate) registration_enabled: Option<bool>,
     pub(crate) registration_timeout_seconds: Option<i32>,
+    pub(crate) registration_input_policy: Option<String>,
     pub(crate) remote_tool_name: Option<String>,
     pub(crate) arguments: Option<String>,
     pub(crate) idempotent: Option<bool>,
@@ -162,6 +164,10 @@ impl LeaseRow {
             tool_name: ToolName::new(&self.tool_name),
             repeat: if self.idempotent == Some(true) { Repeat::Idempotent } else { Repeat::Never },
             request_timeout,
+            input: match self.registration_input_policy.as_deref() {
+                Some("fail") => InputPolicy::Fail,
+                _ => InputPolicy::Surface,
+            },
         };
         let task = Task {
             id,

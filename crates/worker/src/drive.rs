@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use david_reconciler::{
-    Answer, Authority, CallReply, InputState, Jitter, Observation, PollReply, RemoteTaskId, Snapshot, Step,
+    Answer, Authority, CallReply, CancelDebt, Jitter, Observation, PollReply, RemoteTaskId, Snapshot, Step,
     Transition, authorise, decide, fit, plan, sentence,
 };
 use david_schema::{CommitError, Committed, Guard, Leased, Write, causes};
@@ -13,8 +13,9 @@ use crate::clock::LeaseClock;
 use crate::context::Context;
 use crate::crash;
 use crate::orphan;
+use crate::outgoing;
 use crate::progress::News;
-use crate::remote::{Listener, Report, Target, ToolRequest};
+use crate::remote::{Listener, Report, Target};
 use crate::story;
 
 /// A leased row on its way.
@@ -33,7 +34,7 @@ impl Drive {
         let endpoint =
             leased.endpoint.as_ref().map_or(Ok(()), |endpoint| context.endpoints.check(&endpoint.url));
         let authority = match authorise(leased.registration.as_ref(), &leased.run.user_id, endpoint) {
-            Authority::Granted if wants_credential(&leased) && !context.has_credentials => {
+            Authority::Granted if outgoing::wants_credential(&leased) && !context.has_credentials => {
                 Authority::NoCredential {
                     reason:
                         "The registration wants a bearer credential, and this worker has no source of credentials."
@@ -68,8 +69,8 @@ impl Drive {
 
     /// `queued` → `calling`, committed; then `tools/call`; then whatever came of it.
     async fn call(&mut self, begin: Transition) {
-        let Some(target) = self.target() else { return self.release().await };
-        let request = match self.tool_request() {
+        let Some(target) = outgoing::target(&self.leased) else { return self.release().await };
+        let request = match outgoing::tool_request(&self.leased) {
             Ok(request) => request,
             Err(reason) => {
                 let verdict = david_reconciler::quarantine(&self.snapshot(), reason);
@@ -128,7 +129,9 @@ impl Drive {
     }
 
     async fn poll(&mut self) {
-        let Some((target, remote)) = self.target().zip(self.leased.task.phase.remote().cloned()) else {
+        let Some((target, remote)) =
+            outgoing::target(&self.leased).zip(self.leased.task.phase.remote().cloned())
+        else {
             return self.release().await;
         };
         let Some(deadline) = self.clock.deadline(self.context.poll_timeout) else {
@@ -144,7 +147,7 @@ impl Drive {
             && let Some(message) = &state.message
         {
             let message = Some(sentence(&self.snapshot(), message));
-            self.context.progress.tell(News { message, ..self.news() });
+            self.context.progress.tell(News { message, ..outgoing::news(&self.leased) });
         }
         let transition = decide(&self.snapshot(), Observation::Poll(reply));
         match transition {
@@ -171,7 +174,9 @@ impl Drive {
     }
 
     async fn update(&mut self, answers: Vec<Answer>) {
-        let Some((target, remote)) = self.target().zip(self.leased.task.phase.remote().cloned()) else {
+        let Some((target, remote)) =
+            outgoing::target(&self.leased).zip(self.leased.task.phase.remote().cloned())
+        else {
             return self.release().await;
         };
         let Some(deadline) = self.clock.deadline(self.context.poll_timeout) else {
@@ -185,7 +190,9 @@ impl Drive {
     }
 
     async fn cancel(&mut self) {
-        let Some((target, remote)) = self.target().zip(self.leased.task.phase.remote().cloned()) else {
+        let Some((target, remote)) =
+            outgoing::target(&self.leased).zip(self.leased.task.phase.remote().cloned())
+        else {
             return self.release().await;
         };
         let Some(deadline) = self.clock.deadline(self.context.poll_timeout) else {
@@ -207,12 +214,30 @@ impl Drive {
         match self.context.committer.commit(write.clone(), self.clock.lapses_at()).await {
             Ok(committed) => {
                 story::tell(&self.leased, &write.transition, &committed);
+                if committed == Committed::Vanished {
+                    self.vanished(&write.transition).await;
+                }
                 Some(committed)
             }
             Err(error) => {
                 self.refused(guard, error).await;
                 None
             }
+        }
+    }
+
+    /// The Action was deleted while its task was looked at. Nothing remembers the task but this
+    /// replica, so it is cancelled, best effort, unless it has ended (DESIGN rule 8).
+    async fn vanished(&self, transition: &Transition) {
+        let over = match transition {
+            Transition::Finish(finish) => finish.debt == CancelDebt::None,
+            Transition::SettleCancel { .. } => true,
+            _ => false,
+        };
+        if let (Some(remote), Some(target), false) =
+            (self.leased.task.phase.remote(), outgoing::target(&self.leased), over)
+        {
+            orphan::cancel(&self.context, &self.leased, &target, &remote.id).await;
         }
     }
 
@@ -266,20 +291,9 @@ impl Drive {
         }
     }
 
-    fn news(&self) -> News {
-        News {
-            run: self.leased.run.id.clone(),
-            action: self.leased.task.action_id.clone(),
-            tool_call: self.leased.call.tool_call_id.clone(),
-            message: None,
-            progress: None,
-            total: None,
-        }
-    }
-
     /// Passes on what a server reports while it executes a call.
     fn listener(&self) -> Listener {
-        let (context, news) = (Arc::clone(&self.context), self.news());
+        let (context, news) = (Arc::clone(&self.context), outgoing::news(&self.leased));
         Arc::new(move |report: Report| {
             context.progress.tell(News {
                 message: report.message.map(|words| fit(&words)),
@@ -289,39 +303,4 @@ impl Drive {
             });
         })
     }
-
-    fn target(&self) -> Option<Target> {
-        let endpoint = self.leased.endpoint.as_ref()?;
-        Some(Target {
-            registration_id: self.leased.task.registration_id.clone(),
-            url: endpoint.url.clone(),
-            credential: endpoint.credential.clone(),
-        })
-    }
-}
-
-impl Drive {
-    /// What to send, if it can be sent at all.
-    fn tool_request(&self) -> Result<ToolRequest, &'static str> {
-        let request = self.leased.request.as_ref().ok_or("The Action does not say what to call.")?;
-        let arguments = serde_json::from_str(&request.arguments).map_err(
-            |_| "The arguments hold a number or a string that JSON allows but that cannot be sent.",
-        )?;
-        let answers = self.leased.inputs.iter().filter_map(|input| match &input.state {
-            InputState::Answered(response) | InputState::Sending(response) => {
-                Some(Answer { key: input.key.clone(), response: response.clone() })
-            }
-            InputState::Pending | InputState::Sent => None,
-        });
-        Ok(ToolRequest {
-            tool: request.tool.clone(),
-            arguments,
-            request_state: request.request_state.clone(),
-            input_responses: answers.collect(),
-        })
-    }
-}
-
-fn wants_credential(leased: &Leased) -> bool {
-    leased.endpoint.as_ref().is_some_and(|endpoint| endpoint.credential.is_some())
 }

@@ -21,6 +21,7 @@ mod drive;
 pub mod endpoint_policy;
 mod leaser;
 mod orphan;
+mod outgoing;
 mod progress;
 pub mod remote;
 mod signals;

@@ -74,7 +74,7 @@ fn asks(
     };
     let policy = snapshot.policy;
     let round = snapshot.task.input_round.saturating_add(1);
-    match policy.input {
+    match snapshot.input_policy() {
         InputPolicy::Fail => end("The server asks for input, which is not surfaced here."),
         InputPolicy::Surface if round > policy.input_rounds => {
             end("The server asked for input too many times.")

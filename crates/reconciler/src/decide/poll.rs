@@ -62,7 +62,7 @@ fn asks(
     let end = |message: &str| {
         without_result(snapshot, Outcome::InputUnsupported, CancelDebt::Owed, ErrorSource::Local, message)
     };
-    if snapshot.policy.input == InputPolicy::Fail {
+    if snapshot.input_policy() == InputPolicy::Fail {
         return end("The server asks for input, which is not surfaced here.");
     }
     let round_open = matches!(snapshot.task.phase, Phase::InputRequired { .. });

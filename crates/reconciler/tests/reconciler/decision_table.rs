@@ -168,6 +168,11 @@ fn not_surfaced(scene: Scene) -> Scene {
     scene.with(|scene| scene.policy.input = InputPolicy::Fail)
 }
 
+/// The same, by the registration's word instead of the worker's.
+fn not_surfaced_there(scene: Scene) -> Scene {
+    scene.with(|scene| scene.call.input = InputPolicy::Fail)
+}
+
 /// The remote TTL passes this long after [`NOW`].
 fn expiring_in(ttl: Duration, scene: Scene) -> Scene {
     scene.with(|scene| {

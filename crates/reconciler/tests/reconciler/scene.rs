@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use david_reconciler::{
-    ActionId, Authority, Call, Fence, InputKey, InputRequest, InputState, InputSubject, Jitter, Observation,
-    Outcome, Phase, Policy, RegistrationId, RemoteError, RemoteState, RemoteTask, RemoteTaskId, Repeat, Run,
-    RunId, RunState, Snapshot, Step, Task, TaskId, Timestamp, ToolCallId, ToolName, ToolResult, Transition,
-    UserId, Verdict, decide, plan,
+    ActionId, Authority, Call, Fence, InputKey, InputPolicy, InputRequest, InputState, InputSubject, Jitter,
+    Observation, Outcome, Phase, Policy, RegistrationId, RemoteError, RemoteState, RemoteTask, RemoteTaskId,
+    Repeat, Run, RunId, RunState, Snapshot, Step, Task, TaskId, Timestamp, ToolCallId, ToolName, ToolResult,
+    Transition, UserId, Verdict, decide, plan,
 };
 use serde_json::{Value, json};
 
@@ -46,6 +46,7 @@ impl Scene {
                 tool_name: ToolName::new("report"),
                 repeat: Repeat::Never,
                 request_timeout: Duration::from_secs(30),
+                input: InputPolicy::Surface,
             },
             run: Run { id: RunId::new("run_1"), user_id: UserId::new("user_1"), state: RunState::Live },
             authority: Authority::Granted,

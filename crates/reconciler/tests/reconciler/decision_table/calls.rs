@@ -3,7 +3,8 @@
 use david_reconciler::{CallReply, InputKey, NotExecuted, Observation, Outcome, RemoteStatus, Verdict};
 
 use super::{
-    Case, after_failures, at_deadline, completed, failed, goes_after, idempotent, not_surfaced, secs, seen,
+    Case, after_failures, at_deadline, completed, failed, goes_after, idempotent, not_surfaced,
+    not_surfaced_there, secs, seen,
 };
 use crate::scene::{Scene, error, question, result, state};
 
@@ -79,6 +80,12 @@ fn questions() -> Vec<Case> {
         case("the last round", in_round(15), asks(), goes_after("await_input", secs(3600))),
         case("one round too many", in_round(16), asks(), failed(Outcome::InputUnsupported)),
         case("not surfaced", not_surfaced(Scene::calling()), asks(), failed(Outcome::InputUnsupported)),
+        case(
+            "not surfaced there",
+            not_surfaced_there(Scene::calling()),
+            asks(),
+            failed(Outcome::InputUnsupported),
+        ),
         case(
             "no question, so nobody is waited for",
             Scene::calling(),

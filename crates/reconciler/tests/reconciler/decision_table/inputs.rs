@@ -9,7 +9,7 @@ use david_reconciler::{
 use serde_json::{Value, json};
 
 use super::polls::case as polled;
-use super::{Case, Is, failed, failed_owing, goes, goes_after, not_surfaced, row, secs};
+use super::{Case, Is, failed, failed_owing, goes, goes_after, not_surfaced, not_surfaced_there, row, secs};
 use crate::scene::{NOW, Scene, answer, question, state};
 
 fn asks(keys: &[&str]) -> PollReply {
@@ -89,7 +89,7 @@ fn limits() -> Vec<Case> {
         row("answered in time, of a call", after(day, call(&[("a", answered())])), goes("begin_call")),
         row(
             "not surfaced",
-            not_surfaced(task(&[("a", answered())])),
+            not_surfaced_there(task(&[("a", answered())])),
             failed_owing(Outcome::InputUnsupported),
         ),
         row(
@@ -116,7 +116,7 @@ fn asked() -> Vec<Case> {
         polled("a round too many", working(16), asks(&["a"]), failed_owing(Outcome::InputUnsupported)),
         polled(
             "not surfaced",
-            not_surfaced(working(0)),
+            not_surfaced_there(working(0)),
             asks(&["a"]),
             failed_owing(Outcome::InputUnsupported),
         ),
