@@ -98,3 +98,68 @@ async fn arguments_that_json_allows_but_nothing_can_send_end_the_action() {
     assert_eq!(standing.outcome.as_deref(), Some("quarantined"), "{standing:?}");
     assert_eq!(world.ledger().calls_with_key(&action.id), 0);
 }
+
+/// A reply to `tools/call` or `tasks/get` around this JSON text, which serde_json might refuse to hold.
+fn around(method: &str, text: &str) -> Reply {
+    let result =
+        format!("{{\"content\": [{{\"type\": \"text\", \"text\": \"x\"}}], \"structuredContent\": {text}}}");
+    let result = match method {
+        "tools/call" => result,
+        _ => format!(
+            "{{\"resultType\": \"complete\", \"taskId\": \"{}\", \"status\": \"completed\", \"ttlMs\": null,
+              \"createdAt\": \"2026-07-28T00:00:00Z\", \"lastUpdatedAt\": \"2026-07-28T00:00:00Z\", \"result\": {result}}}",
+            RawServer::TASK_ID
+        ),
+    };
+    Reply::json_text(&format!("{{\"jsonrpc\": \"2.0\", \"id\": $ID, \"result\": {result}}}"))
+}
+
+/// Every one of these has broken a database or a client somewhere. What can be parsed is kept as the
+/// value it is; what cannot is a protocol error; nothing comes back for ever.
+#[tokio::test]
+async fn hostile_json_is_kept_or_refused_and_never_leased_for_ever() {
+    let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+    for (name, text, outcome) in [
+        ("a lone high surrogate", r#""\ud800""#.to_owned(), "protocol_error"),
+        ("a lone low surrogate in a key", r#"{"\udfff": 1}"#.to_owned(), "protocol_error"),
+        ("a number beyond any double", "1e200000".to_owned(), "protocol_error"),
+        ("a number that jsonb would write out", r#"{"a":1e131071}"#.to_owned(), "protocol_error"),
+        ("a tiny number", "1e-200000".to_owned(), "succeeded"),
+        ("a key twice", r#"{"a": 1, "a": 2}"#.to_owned(), "succeeded"),
+        ("a NUL", r#"{"\u0000": "\u0000"}"#.to_owned(), "succeeded"),
+        ("64 levels", deep(64), "succeeded"),
+        ("10,000 levels", deep(10_000), "protocol_error"),
+        ("half of it", r#"{"a": "#.to_owned(), "protocol_error"),
+        ("not a number", "NaN".to_owned(), "protocol_error"),
+    ] {
+        let world = World::new().await.unwrap();
+        let server = world.raw_server().await.unwrap();
+        let replica = world.replica(REPLICA).start().unwrap();
+        for method in ["tools/call", "tasks/get"] {
+            server.on("tools/call", Reply::Default);
+            server.on(method, around(method, &text));
+            let action = world.submit(Submission::raw()).await.unwrap();
+            let standing = world.until_ended(&action).await.unwrap();
+            assert_eq!(standing.outcome.as_deref(), Some(outcome), "{name} of {method}: {standing:?}");
+            assert_eq!(standing.outputs, 1, "{name} of {method}");
+        }
+        assert_eq!(server.requests_of("tools/call").len(), 2, "{name}: called again");
+        assert!(replica.exited().unwrap().is_none(), "{name}: {}", replica.logs());
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_end_the_action_once() {
+    let world = World::new().await.unwrap();
+    let server = world.raw_server().await.unwrap();
+    let mut body =
+        br#"{"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": ""#.to_vec();
+    body.extend([0xff, 0xfe, 0xc0, 0x80]);
+    body.extend(br#""}]}}"#);
+    server.on("tools/call", Reply::RawBody { content_type: "application/json".to_owned(), body });
+    let action = world.submit(Submission::raw()).await.unwrap();
+    let _replica = world.replica(REPLICA).start().unwrap();
+    let standing = world.until_ended(&action).await.unwrap();
+    assert_eq!(standing.outcome.as_deref(), Some("protocol_error"), "{standing:?}");
+    assert_eq!((standing.outputs, server.requests_of("tools/call").len()), (1, 1));
+}

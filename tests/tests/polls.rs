@@ -217,3 +217,66 @@ async fn numbers_of_any_size_about_a_task_are_borne() {
         assert_eq!(standing.outcome.as_deref(), Some("succeeded"), "{number}: {standing:?}");
     }
 }
+
+#[tokio::test]
+async fn a_status_that_goes_backwards_is_believed_until_the_task_ends() {
+    let world = World::new().await.unwrap();
+    let server = world.raw_server().await.unwrap();
+    // Completed when it is born, then at work, then asking, then at work again.
+    let mut handle = raw::handle(RawServer::TASK_ID);
+    handle["status"] = json!("completed");
+    server.on("tools/call", Reply::Result(handle));
+    server.push("tasks/get", raw::working()).push("tasks/get", raw::asks("q", "Why?"));
+    server.push("tasks/get", raw::working());
+    server.on("tasks/get", raw::completed(&raw::result("after all")));
+    let action = world.submit(Submission::raw()).await.unwrap();
+    let _replica = world.replica(REPLICA).start().unwrap();
+    world.until_phase(&action, "input_required").await.unwrap();
+    world.let_leases_lapse().await.unwrap();
+    let standing = world.until_ended(&action).await.unwrap();
+    assert_eq!(standing.outcome.as_deref(), Some("succeeded"), "{standing:?}");
+    assert_eq!(server.requests_of("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn a_result_that_is_cut_off_on_its_way_is_fetched_again() {
+    let world = World::new().await.unwrap();
+    let server = world.raw_server().await.unwrap();
+    let cut = Reply::Sse {
+        chunks: vec!["data: {\"jsonrpc\": \"2.0\", \"id\": $ID, \"result\": {\"status\": \"comp".to_owned()],
+        end: david_testkit::raw_server::SseEnd::Cut,
+    };
+    for lost in [Reply::CloseEarly, Reply::Reset, cut, Reply::status(502), Reply::Accepted202] {
+        server.push("tasks/get", lost);
+    }
+    server.on("tasks/get", raw::completed(&raw::result("in the end")));
+    let action = world.submit(Submission::raw()).await.unwrap();
+    let _replica = world.replica(REPLICA).start().unwrap();
+    let standing = world.until_ended(&action).await.unwrap();
+    assert_eq!(standing.outcome.as_deref(), Some("succeeded"), "{standing:?}");
+    assert_eq!(standing.envelope.unwrap()["content"][0]["text"], "in the end");
+    assert_eq!((server.requests_of("tasks/get").len(), server.requests_of("tools/call").len()), (6, 1));
+}
+
+#[tokio::test]
+async fn odd_ids_are_polled_and_cancelled_as_they_came() {
+    let long = "x".repeat(4096);
+    for id in ["ünïcödé-задача-任务-🦀", "two\r\nlines: 1", "../../etc/passwd?a=b#c", " ", &long]
+    {
+        let world = World::new().await.unwrap();
+        let server = world.raw_server().await.unwrap();
+        server.on("tools/call", Reply::Result(raw::handle(id)));
+        let mut task = raw::handle(id);
+        task["resultType"] = json!("complete");
+        server.on("tasks/get", Reply::Result(task));
+        let action = world.submit(Submission::raw()).await.unwrap();
+        let _replica = world.replica(REPLICA).start().unwrap();
+        server.wait_for("tasks/get", 2, PATIENCE).await.unwrap();
+        world.cancel(&action).await.unwrap();
+        let cancels = server.wait_for("tasks/cancel", 1, PATIENCE).await.unwrap();
+        let asked = server.requests_of("tasks/get");
+        assert!(asked.iter().chain(&cancels).all(|request| request.params["taskId"] == id), "{id:?}");
+        let standing = world.until_ended(&action).await.unwrap();
+        assert_eq!(standing.outcome.as_deref(), Some("run_cancelled"), "{id:?}: {standing:?}");
+    }
+}

@@ -108,3 +108,31 @@ async fn a_run_that_is_deleted_takes_its_work_with_it() {
     assert!(replica.exited().unwrap().is_none(), "{}", replica.logs());
     assert_eq!(server.requests_of("tools/call").len(), 1);
 }
+
+#[tokio::test]
+async fn a_registration_that_is_enabled_again_serves_new_actions_and_resurrects_none() {
+    let world = World::new().await.unwrap();
+    let server = world.raw_server().await.unwrap();
+    let switch = async |to: bool| {
+        sqlx::query("update david.mcp_server_registrations set enabled = $1 where id = $2")
+            .bind(to)
+            .bind(RAW)
+            .execute(&world.db.pool)
+            .await
+            .unwrap();
+    };
+    let old = world.submit(Submission::raw()).await.unwrap();
+    let _replica = world.replica(REPLICA).start().unwrap();
+    world.until_phase(&old, "working").await.unwrap();
+    switch(false).await;
+    world.until_ended(&old).await.unwrap();
+    let polls = server.requests_of("tasks/get").len();
+    switch(true).await;
+    server.on("tools/call", david_testkit::Reply::Result(david_e2e::raw::result("new")));
+    let new = world.submit(Submission::raw()).await.unwrap();
+    let standing = world.until_ended(&new).await.unwrap();
+    assert_eq!(standing.outcome.as_deref(), Some("succeeded"), "{standing:?}");
+    let standing = world.standing(&old).await.unwrap();
+    assert_eq!(standing.outcome.as_deref(), Some("registration_disabled"), "{standing:?}");
+    assert_eq!((standing.outputs, server.requests_of("tasks/get").len()), (1, polls));
+}

@@ -8,6 +8,7 @@ mod cancelling;
 mod checks;
 mod contention;
 mod fencing;
+mod handover;
 mod intake;
 mod leasing;
 mod lowering;

@@ -134,3 +134,80 @@ async fn a_hundred_hung_polls_do_not_block_the_next() {
         reply = other => assert_eq!(word_of_poll(&reply), "working"),
     }
 }
+
+/// A server that ends each connection after these bytes; it reads what it is sent.
+async fn answers_with(head: &'static str, body: &'static [u8], repeat: usize) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut asked = vec![0; 64 * 1024];
+                if stream.read(&mut asked).await.is_err() || stream.write_all(head.as_bytes()).await.is_err()
+                {
+                    return;
+                }
+                for _ in 0..repeat {
+                    if stream.write_all(body).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+/// A discovery that is answered so fails, and the call behind it is not sent.
+#[tokio::test]
+async fn a_length_that_lies_and_a_body_without_end_cost_neither_memory_nor_time() {
+    const CHUNK: &[u8] = &[b'['; 64 * 1024];
+    for (what, head, body, repeat) in [
+        (
+            "a terabyte that does not come",
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000000000\r\n\r\n",
+            b"{}".as_slice(),
+            1,
+        ),
+        (
+            "less than comes",
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n",
+            CHUNK,
+            10,
+        ),
+        (
+            "a gigabyte of brackets",
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n",
+            CHUNK,
+            16_384,
+        ),
+        (
+            "a gigabyte of an event",
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n",
+            CHUNK,
+            16_384,
+        ),
+        (
+            "a negative length",
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: -1\r\n\r\n",
+            b"{}",
+            1,
+        ),
+        ("two lengths", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n", b"{}", 1),
+    ] {
+        let url = answers_with(head, body, repeat).await;
+        let before = resident();
+        let called = tokio::time::timeout(SOON, Caller::new(&url, Limits::default()).call()).await.unwrap();
+        assert!(word_of_call(&called).starts_with("NeverSent"), "{what}: {called:?}");
+        let grown = resident().saturating_sub(before);
+        assert!(grown < 100 * 1024, "{what}: {grown} KiB more");
+    }
+}
+
+/// Memory of this process, in KiB.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse().unwrap_or_default()
+}
