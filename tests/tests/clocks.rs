@@ -1,5 +1,6 @@
 //! Three clocks that are never mistaken for each other (DESIGN rule 13): a request's time-out, the
 //! task's time to live as the server tells it, and the Action's deadline. Servers lie about the second.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -163,3 +163,25 @@ async fn bytes_that_are_no_text_end_the_action_once() {
     assert_eq!(standing.outcome.as_deref(), Some("protocol_error"), "{standing:?}");
     assert_eq!((standing.outputs, server.requests_of("tools/call").len()), (1, 1));
 }
+
+#[tokio::test]
+async fn a_result_that_is_an_error_fails_its_action_at_once_or_by_a_task() {
+    let world = World::new().await.unwrap();
+    let server = world.raw_server().await.unwrap();
+    let result = json!({ "content": [{ "type": "text", "text": "no such city" }], "isError": true });
+    server.push("tools/call", Reply::Result(result.clone()));
+    server.on("tasks/get", raw::completed(&result));
+    let _replica = world.replica(REPLICA).start().unwrap();
+    for way in ["at once", "by a task"] {
+        let action = world.submit(Submission::raw()).await.unwrap();
+        let standing = world.until_ended(&action).await.unwrap();
+        assert_eq!(standing.outcome.as_deref(), Some("tool_error"), "{way}: {standing:?}");
+        assert_eq!((standing.status.as_str(), standing.outputs), ("failed", 1), "{way}: {standing:?}");
+        let envelope = standing.envelope.unwrap();
+        assert_eq!(
+            (&envelope["is_error"], &envelope["content"]),
+            (&json!(true), &result["content"]),
+            "{way}"
+        );
+    }
+}

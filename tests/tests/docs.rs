@@ -6,7 +6,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-const DOCUMENTS: [&str; 3] = ["README.md", "ARCHITECTURE.md", "docs/sdk-audit.md"];
+const DOCUMENTS: [&str; 8] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "docs/sdk-audit.md",
+    "docs/failure-cases.md",
+    "docs/exit-criteria.md",
+    "docs/credentials.md",
+    "docs/progress.md",
+    "docs/envelopes/README.md",
+];
 
 #[test]
 fn every_test_that_a_document_names_exists() {
@@ -30,6 +39,21 @@ fn every_test_that_a_document_names_exists() {
     }
     assert!(missing.is_empty(), "named as proof, but there is no such test: {missing:#?}");
     assert!(named > 20, "only {named} tests are named; is the search broken?");
+}
+
+#[test]
+fn every_case_names_a_test_that_exists() {
+    let text = std::fs::read_to_string(Path::new(ROOT).join("docs/failure-cases.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| case "));
+    let mut cases = 0;
+    for row in rows {
+        cases += 1;
+        let columns: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        assert_eq!(columns.len(), 4, "a case has four columns: {row}");
+        // That the test exists is checked with all others.
+        assert!(columns[3].split('`').skip(1).step_by(2).any(is_sentence), "no test is named: {row}");
+    }
+    assert!(cases > 80, "only {cases} cases; is the search broken?");
 }
 
 #[test]

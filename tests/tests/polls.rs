@@ -280,3 +280,16 @@ async fn odd_ids_are_polled_and_cancelled_as_they_came() {
         assert_eq!(standing.outcome.as_deref(), Some("run_cancelled"), "{id:?}: {standing:?}");
     }
 }
+
+#[tokio::test]
+async fn a_task_that_is_cancelled_at_its_server_cancels_the_action() {
+    let world = World::new().await.unwrap();
+    let server = world.raw_server().await.unwrap();
+    server.on("tasks/get", task(|task| task["status"] = json!("cancelled")));
+    let action = world.submit(Submission::raw()).await.unwrap();
+    let _replica = world.replica(REPLICA).start().unwrap();
+    let standing = world.until_ended(&action).await.unwrap();
+    assert_eq!(standing.outcome.as_deref(), Some("remote_cancelled"), "{standing:?}");
+    assert_eq!((standing.status.as_str(), standing.outputs), ("cancelled", 1), "{standing:?}");
+    assert_eq!(server.requests_of("tasks/cancel").len(), 0);
+}

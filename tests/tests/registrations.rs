@@ -136,3 +136,20 @@ async fn a_registration_that_is_enabled_again_serves_new_actions_and_resurrects_
     assert_eq!(standing.outcome.as_deref(), Some("registration_disabled"), "{standing:?}");
     assert_eq!((standing.outputs, server.requests_of("tasks/get").len()), (1, polls));
 }
+
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_not_used() {
+    let world = World::new().await.unwrap();
+    let server = world.raw_server().await.unwrap();
+    server.on("tools/call", david_testkit::Reply::Result(david_e2e::raw::result("direct")));
+    let proxy = RawServer::start().await.unwrap();
+    let mut replica = world.replica(REPLICA);
+    for variable in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+        replica = replica.env(variable, format!("http://{}", proxy.address()));
+    }
+    let action = world.submit(Submission::raw()).await.unwrap();
+    let _replica = replica.env("no_proxy", "").env("NO_PROXY", "").start().unwrap();
+    let standing = world.until_ended(&action).await.unwrap();
+    assert_eq!(standing.outcome.as_deref(), Some("succeeded"), "{standing:?}");
+    assert_silence(&proxy);
+}

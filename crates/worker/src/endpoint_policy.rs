@@ -1,6 +1,6 @@
 //! Which URLs may be talked to (DESIGN rule 11). Asked on every lease, not only on intake.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::{Host, Url};
 
@@ -44,7 +44,7 @@ impl EndpointPolicy {
             ));
         }
         match host {
-            Host::Domain(name) if name.eq_ignore_ascii_case("localhost") || name.ends_with(".localhost") => {
+            Host::Domain(name) if is_this_machine(name) => {
                 Err(format!("{name} is this machine, and not a trusted host."))
             }
             Host::Domain(_) => Ok(()),
@@ -85,27 +85,46 @@ impl EndpointPolicy {
     }
 }
 
+fn is_this_machine(name: &str) -> bool {
+    // A name may end with the root's dot.
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
+}
+
 fn refuse_unless_public(address: IpAddr) -> Result<(), String> {
     let public = match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            !(v4.is_private()
-                || v4.is_loopback()
-                || v4.is_link_local()
-                || v4.is_multicast()
-                || v4.is_broadcast()
-                || v4.is_documentation()
-                || v4.octets()[0] == 0
-                || (v4.octets()[0] == 100 && (64..128).contains(&v4.octets()[1])))
-        }
-        IpAddr::V6(v6) => {
-            !(v6.is_loopback()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                || v6.is_unique_local()
-                || v6.is_unicast_link_local())
-        }
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => is_public_v6(v6),
     };
     if public { Ok(()) } else { Err(format!("{address} is not a public address, and not a trusted host.")) }
+}
+
+/// What the IANA registry of special-purpose addresses (RFC 6890) does not call globally reachable.
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    !(address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_documentation()
+        || a == 0
+        // Shared by carriers, protocol assignments, benchmarks, and the reserved rest.
+        || (a == 100 && (64..128).contains(&b))
+        || (a, b, c) == (192, 0, 0)
+        || (a == 198 && (18..20).contains(&b))
+        || a >= 240)
+}
+
+/// Unicast that is routed (2000::/3), less what hides an IPv4 address or is for examples. All else,
+/// loopback, link-local, unique-local, multicast and NAT64 (64:ff9b::/96) among it, is not.
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [first, second, ..] = address.segments();
+    first & 0xe000 == 0x2000
+        // Teredo and other protocol assignments (2001::/23), documentation, 6to4, documentation.
+        && !(first == 0x2001 && second < 0x200)
+        && !(first == 0x2001 && second == 0xdb8)
+        && first != 0x2002
+        && !(first == 0x3fff && second < 0x1000)
 }
 
 #[cfg(test)]
@@ -118,7 +137,16 @@ mod tests {
 
     #[test]
     fn https_to_a_public_name_is_allowed() {
-        assert_eq!(check(&[], "https://mcp.example.com/mcp"), Ok(()));
+        for url in [
+            "https://mcp.example.com/mcp",
+            "https://notlocalhost/mcp",
+            "https://93.184.215.14/mcp",
+            "https://192.0.1.1/mcp",
+            "https://[2606:2800:21f:cb07::1]/mcp",
+            "https://[::ffff:93.184.215.14]/mcp",
+        ] {
+            assert_eq!(check(&[], url), Ok(()), "{url}");
+        }
     }
 
     #[test]
@@ -134,7 +162,23 @@ mod tests {
             "https://[::1]/mcp",
             "https://[::ffff:127.0.0.1]/mcp",
             "https://[fd00::1]/mcp",
+            "https://[fe80::1]/mcp",
+            "https://[ff02::1]/mcp",
+            "https://[64:ff9b::7f00:1]/mcp",
+            "https://[2002:7f00:1::]/mcp",
+            "https://[2001::1]/mcp",
+            "https://[2001:db8::1]/mcp",
+            "https://0.0.0.0/mcp",
+            "https://0300.0250.1/mcp",
+            "https://127.1/mcp",
+            "https://192.0.0.1/mcp",
+            "https://198.18.0.1/mcp",
+            "https://224.0.0.1/mcp",
+            "https://240.0.0.1/mcp",
+            "https://255.255.255.255/mcp",
             "https://localhost/mcp",
+            "https://LOCALHOST./mcp",
+            "https://a.localhost/mcp",
             "ftp://mcp.example.com/mcp",
         ] {
             assert!(check(&[], url).is_err(), "{url} was allowed");
@@ -148,5 +192,20 @@ mod tests {
     fn a_credential_in_a_url_is_refused_and_not_repeated() {
         let reason = check(&["h"], "https://user:hunter2@h/mcp").unwrap_err();
         assert!(!reason.contains("hunter2"), "{reason}");
+    }
+
+    #[test]
+    fn of_the_addresses_of_a_name_only_the_public_ones_are_connected_to() {
+        let public: SocketAddr = "93.184.215.14:0".parse().unwrap();
+        let private: SocketAddr = "10.0.0.1:0".parse().unwrap();
+        let admit = |trusted: &[&str], found: &[SocketAddr]| {
+            let trusted_hosts = trusted.iter().map(|&host| host.to_owned()).collect();
+            EndpointPolicy { trusted_hosts }.admit("h.example", found.iter().copied())
+        };
+        assert_eq!(admit(&[], &[private, public]), Ok(vec![public]));
+        assert_eq!(admit(&["H.example"], &[private]), Ok(vec![private]));
+        assert_eq!(admit(&[], &[]), Ok(vec![]), "a name without addresses is no forbidden one");
+        let refused = admit(&["10.0.0.1"], &[private]).unwrap_err().to_string();
+        assert!(refused.contains("h.example leads to a forbidden address: 10.0.0.1"), "{refused}");
     }
 }

@@ -286,3 +286,18 @@ async fn whoever_cancels_a_run_is_told_whether_it_was_the_first() {
         assert_eq!(cancel.fetch_one(&fixture.db.pool).await.unwrap(), first);
     }
 }
+
+/// Postgres' text holds no NUL: a client that sends one is told so, and nothing is half submitted.
+#[tokio::test]
+async fn a_name_or_an_id_that_postgres_cannot_hold_is_refused_on_intake() {
+    let fixture = Fixture::new().await;
+    fixture.sql("insert into david.runs (id, user_id) values ('run_a', 'user')").await;
+    for (action, tool, task) in [("act_a\0", "tool", "t"), ("act_a", "to\0ol", "t"), ("act_a", "tool", "t\0")]
+    {
+        let submitted =
+            sqlx::query("select david.submit_action($1, 'run_a', 'reg', $2, $2, p_remote_task_id => $3)");
+        let error = submitted.bind(action).bind(tool).bind(task).execute(&fixture.db.pool).await.unwrap_err();
+        assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("22021"), "{error}");
+    }
+    assert_eq!(fixture.number("select count(*) from david.actions").await, 0);
+}
