@@ -207,3 +207,18 @@ async fn no_token_is_shown_by_debug_or_by_an_error() {
     assert!(!format!("{called:?} {:?} {:?}", caller.clients, caller.target).contains(SECRET));
     assert_eq!(tokio::time::timeout(Duration::from_secs(5), caller.poll()).await.map(|_| ()), Ok(()));
 }
+
+#[tokio::test]
+async fn an_id_that_would_lead_out_of_the_directory_is_unauthorised_and_nothing_is_read_or_sent() {
+    let (server, directory) = (server_for("secret").await, tempfile::tempdir().unwrap());
+    let inner = directory.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(directory.path().join("outside"), "secret").unwrap();
+    std::fs::write(inner.join(".hidden"), "secret").unwrap();
+    for id in ["../outside", "./../outside", directory.path().join("outside").to_str().unwrap(), ".hidden"] {
+        let mut caller = Caller::with_credential(&server, files(&inner));
+        caller.target.credential = Some(david_reconciler::CredentialId::new(id));
+        assert_eq!(word_of_call(&caller.call().await), "Unauthorised", "{id}");
+    }
+    assert_eq!(server.requests().len(), 0);
+}
