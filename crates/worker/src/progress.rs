@@ -4,12 +4,12 @@
 //! of the same Action is better anyway.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use david_reconciler::{ActionId, RunId, ToolCallId};
 use david_schema::{Ledger, causes};
 use serde_json::json;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 /// An Action's news is told once in this time at most.
@@ -49,32 +49,42 @@ impl News {
     }
 }
 
+/// The latest news of each Action that has not been told yet.
+type Latest = Mutex<HashMap<ActionId, News>>;
+
 /// Where news goes.
 #[derive(Debug, Clone)]
-pub(crate) struct Progress(mpsc::Sender<News>);
+pub(crate) struct Progress(Arc<Latest>);
 
 impl Progress {
     /// The handle, and the loop behind it. `channel` is the notify channel that Core listens on, if it
     /// does.
     pub(crate) fn new(ledger: Ledger, channel: Option<String>) -> (Self, ProgressLoop) {
-        let (sender, queue) = mpsc::channel(1_000);
-        let (latest, told) = Default::default();
-        (Self(sender), ProgressLoop { ledger, channel, queue, latest, told })
+        let latest = Arc::<Latest>::default();
+        let progress =
+            ProgressLoop { ledger, channel, latest: Arc::downgrade(&latest), told: HashMap::new() };
+        (Self(latest), progress)
     }
 
-    /// Tells it some time soon, or never.
+    /// Tells it some time soon, unless there is newer news by then, or too much of it.
     pub(crate) fn tell(&self, news: News) {
-        // Full or gone: see above.
-        drop(self.0.try_send(news));
+        let mut latest = lock(&self.0);
+        if latest.len() < WAITING || latest.contains_key(&news.action) {
+            latest.insert(news.action.clone(), news);
+        }
     }
 }
 
-/// Gathers news and tells it.
+fn lock(latest: &Latest) -> MutexGuard<'_, HashMap<ActionId, News>> {
+    // Nothing panics while it is held; should it, what is in there is as good as before.
+    latest.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells it.
 pub(crate) struct ProgressLoop {
     ledger: Ledger,
     channel: Option<String>,
-    queue: mpsc::Receiver<News>,
-    latest: HashMap<ActionId, News>,
+    latest: Weak<Latest>,
     told: HashMap<ActionId, (Instant, News)>,
 }
 
@@ -84,35 +94,21 @@ impl ProgressLoop {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                news = self.queue.recv() => match news {
-                    Some(news) => self.take(news),
-                    None => return,
-                },
-                _ = tick.tick() => {
-                    let news = self.due();
-                    self.tell(&news).await;
-                }
-            }
+            tick.tick().await;
+            let Some(latest) = self.latest.upgrade() else { return };
+            let latest = std::mem::take(&mut *lock(&latest));
+            let news = self.new_of(latest);
+            self.tell(&news).await;
         }
     }
 
-    fn take(&mut self, news: News) {
-        if self.latest.len() < WAITING || self.latest.contains_key(&news.action) {
-            self.latest.insert(news.action.clone(), news);
-        }
-    }
-
-    /// What is new of the latest news.
-    fn due(&mut self) -> Vec<News> {
+    /// What of it was not told before.
+    fn new_of(&mut self, latest: HashMap<ActionId, News>) -> Vec<News> {
         let now = Instant::now();
         self.told.retain(|_, (at, _)| now.duration_since(*at) < REMEMBERED);
         let told = &mut self.told;
-        let fresh = self
-            .latest
-            .drain()
-            .map(|(_, news)| news)
-            .filter(|news| told.get(&news.action).is_none_or(|(_, known)| known != news));
+        let fresh =
+            latest.into_values().filter(|news| told.get(&news.action).is_none_or(|(_, known)| known != news));
         let due: Vec<News> = fresh.take(PER_TICK).collect();
         for news in &due {
             self.told.insert(news.action.clone(), (now, news.clone()));
@@ -151,34 +147,41 @@ mod tests {
         }
     }
 
-    fn idle() -> ProgressLoop {
+    /// A handle, and what its loop would tell at a tick.
+    fn idle() -> (Progress, impl FnMut() -> Vec<News>) {
         let pool = sqlx::postgres::PgPoolOptions::new().connect_lazy("postgres://nobody@127.0.0.1:1/none");
-        Progress::new(Ledger::from_pool(pool.unwrap()), None).1
+        let (progress, mut told) = Progress::new(Ledger::from_pool(pool.unwrap()), None);
+        let handle = progress.clone();
+        (progress, move || told.new_of(std::mem::take(&mut *lock(&handle.0))))
     }
 
     #[tokio::test]
     async fn only_the_latest_news_of_an_action_is_told_and_not_twice() {
-        let mut progress = idle();
+        let (progress, mut tick) = idle();
         for message in ["a", "b", "c"] {
-            progress.take(news("act_1", message));
+            progress.tell(news("act_1", message));
         }
-        assert_eq!(progress.due(), [news("act_1", "c")]);
-        progress.take(news("act_1", "c"));
-        assert_eq!(progress.due(), []);
-        progress.take(news("act_1", "d"));
-        assert_eq!(progress.due(), [news("act_1", "d")]);
+        assert_eq!(tick(), [news("act_1", "c")]);
+        progress.tell(news("act_1", "c"));
+        assert_eq!(tick(), []);
+        progress.tell(news("act_1", "d"));
+        assert_eq!(tick(), [news("act_1", "d")]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_waiting_and_what_is_remembered_is_bounded() {
-        let mut progress = idle();
+    async fn what_is_waiting_and_what_is_told_at_once_is_bounded_and_the_rest_forgotten() {
+        let (progress, mut tick) = idle();
         for number in 0..2 * WAITING {
-            progress.take(news(&format!("act_{number}"), "working"));
+            progress.tell(news(&format!("act_{number}"), "working"));
         }
-        assert_eq!(progress.latest.len(), WAITING);
-        assert_eq!((progress.due().len(), progress.latest.len()), (PER_TICK, 0));
+        assert_eq!(lock(&progress.0).len(), WAITING);
+        let told = tick();
+        assert_eq!((told.len(), tick().len()), (PER_TICK, 0));
+        progress.tell(told[0].clone());
+        assert_eq!(tick(), []);
         tokio::time::advance(REMEMBERED).await;
-        assert_eq!((progress.due().len(), progress.told.len()), (0, 0));
+        progress.tell(told[0].clone());
+        assert_eq!(tick(), [told[0].clone()]);
     }
 
     #[test]

@@ -34,6 +34,11 @@ const ILLEGAL: &[(&str, &str, &str)] = &[
         "timeout_seconds) values ('x', 'u', 'x', 'https://h/', 'https://h/', 'x', 301)",
     ),
     (
+        "registrations_input_policy_known",
+        REGISTRATION,
+        "input_policy) values ('x', 'u', 'x', 'https://h/', 'https://h/', 'x', 'maybe')",
+    ),
+    (
         "registrations_url_is_http",
         REGISTRATION,
         "enabled) values ('x', 'u', 'x', 'ftp://h/', 'ftp://h/', 'x', true)",
