@@ -36,6 +36,10 @@ begin
     if p_run_id is null or p_registration_id is null then
         raise exception 'Action %: the Run and the registration must be named', p_action_id using errcode = 'DT001';
     end if;
+    if greatest(length(p_action_id), length(p_registration_id), length(p_tool_call_id)) > 64 then
+        raise exception 'Action %: the ids of Action, registration and tool call may have 64 characters at most', left(p_action_id, 64)
+            using errcode = 'DT001';
+    end if;
     if coalesce(p_tool_name, '') = '' or length(p_tool_name) > 64 then
         raise exception 'Action %: the tool name must have 1 to 64 characters, this one has %',
                         p_action_id, length(coalesce(p_tool_name, '')) using errcode = 'DT001';
@@ -49,9 +53,23 @@ begin
                         p_action_id, coalesce(json_typeof(p_arguments), 'null')
             using errcode = 'DT001', hint = 'A tool without arguments takes {}.';
     end if;
-    if p_deadline_in is null or p_deadline_in <= interval '0' then
-        raise exception 'Action %: the deadline must lie ahead, not % from now', p_action_id, coalesce(p_deadline_in::text, 'null')
+    if p_deadline_in is null or p_deadline_in <= interval '0' or p_deadline_in > interval '10 years' then
+        raise exception 'Action %: the deadline must lie ahead, and within ten years, not % from now',
+                        p_action_id, coalesce(p_deadline_in::text, 'null')
             using errcode = 'DT001', hint = 'Pass a positive interval, such as interval ''2 hours''.';
+    end if;
+    if octet_length(p_remote_task_id) not between 1 and 4096 then
+        raise exception 'Action %: a remote task id has 1 to 4096 bytes, this one has %', p_action_id, octet_length(p_remote_task_id)
+            using errcode = 'DT001';
+    end if;
+    if exists (select
+                 from david.mcp_action_tasks t
+                where t.registration_id = p_registration_id
+                  and t.remote_task_key = david.remote_task_key(p_remote_task_id)
+                  and t.phase <> 'finalised'
+                  and t.action_id <> p_action_id) then
+        raise exception 'Action %: another live Action has this remote task', p_action_id
+            using errcode = 'DT002', hint = 'A remote task belongs to one Action; nothing was changed.';
     end if;
     if p_remote_expires_at is not null and p_remote_task_id is null then
         raise exception 'Action %: a remote expiry needs a remote task', p_action_id using errcode = 'DT001';
@@ -62,7 +80,7 @@ begin
     end if;
 
     insert into david.actions (id, run_id, tool_call_id, tool_name, turn_index, function_args)
-    values (p_action_id, p_run_id, p_tool_call_id, p_tool_name, p_turn_index, p_arguments)
+    values (p_action_id, p_run_id, p_tool_call_id, p_tool_name, coalesce(p_turn_index, 0), p_arguments)
         on conflict (id) do nothing;
 
     insert into david.mcp_action_calls (action_id, remote_tool_name, arguments, idempotent)
@@ -165,7 +183,7 @@ begin
     if not found then
         raise exception 'Action % does not ask for %', p_action_id, quote_nullable(p_key)
             using errcode = 'DT003',
-                  hint = 'select key, request from david.mcp_input_requests … lists what it asks for.';
+                  hint = 'select key, request from david.v_input_required where action_id = … lists what it asks for.';
     end if;
 
     if v_input.state <> 'pending' then

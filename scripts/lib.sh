@@ -16,6 +16,11 @@ as_root() {
   fi
 }
 
+# Where cargo puts what it builds: CARGO_TARGET_DIR and cargo's own configuration may move it.
+target_dir() {
+  cargo metadata --format-version 1 --no-deps --offline | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
+}
+
 # apt_install COMMAND-OR-FILE PACKAGE…: installs quietly, and only when the first is missing.
 apt_install() {
   local wanted=$1; shift

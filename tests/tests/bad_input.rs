@@ -58,7 +58,10 @@ async fn migrate_says_that_the_database_cannot_be_reached() {
 #[tokio::test]
 async fn a_database_url_that_cannot_be_read_is_refused_at_once() {
     for command in ["migrate", "worker"] {
-        run("not a url", &[command]).await.assert_fails_with(1, &["the database URL cannot be read"]);
+        for url in ["not a url", "", "mysql://a/b", "http://127.0.0.1:1/mcp", "foo"] {
+            let words = ["the database URL cannot be read", "postgres://user@host:5432/database"];
+            run(url, &[command]).await.assert_fails_with(1, &words);
+        }
     }
 }
 
@@ -147,6 +150,9 @@ async fn settings_that_cannot_work_are_refused_with_the_reason() {
         ),
         (&["--credential-broker-token-file", "/etc/hostname"], 2, &["--credential-broker"]),
         (&["--credentials-dir", "/", "--credential-broker", "http://b/"], 2, &["cannot be used with"]),
+        (&["--trusted-hosts", "http://127.0.0.1"], 2, &["--trusted-hosts", "a name or an address"]),
+        (&["--trusted-hosts", "10.0.0.0/8"], 2, &["--trusted-hosts", "a name or an address"]),
+        (&["--progress-channel", ""], 2, &["--progress-channel", "1 to 63 bytes"]),
         (&["--nonsense"], 2, &["--nonsense"]),
     ] {
         let args: Vec<&str> = ["worker"].iter().chain(args).copied().collect();

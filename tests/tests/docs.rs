@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/sdk-audit.md",
     "docs/failure-cases.md",
     "docs/exit-criteria.md",
+    "docs/by-hand.md",
     "docs/credentials.md",
     "docs/progress.md",
     "docs/envelopes/README.md",
@@ -85,4 +86,22 @@ fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
             into.push(path);
         }
     }
+}
+
+/// The SQL of docs/by-hand.md, as it stands there, against its own server.
+#[tokio::test]
+async fn the_action_that_is_submitted_by_hand_succeeds() {
+    use david_e2e::World;
+    let text = std::fs::read_to_string(Path::new(ROOT).join("docs/by-hand.md")).unwrap();
+    let sql = text.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let world = World::new().await.unwrap();
+    let sql = sql
+        .replace("http://127.0.0.1:8765/mcp", &world.server.url())
+        .replace("\"seconds\": 5", "\"seconds\": 0");
+    world.execute("delete from david.mcp_server_registrations").await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql.clone())).execute(&world.db.pool).await.unwrap();
+    let _replica = world.replica(env!("CARGO_BIN_EXE_replica")).start().unwrap();
+    let action = david_e2e::Action { id: "act_1".to_owned(), run: "run_1".to_owned() };
+    let standing = world.until_ended(&action).await.unwrap();
+    assert_eq!(standing.outcome.as_deref(), Some("succeeded"), "{standing:?}");
 }

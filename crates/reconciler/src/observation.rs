@@ -30,6 +30,8 @@ pub struct RemoteState {
     pub poll_interval: Option<Duration>,
     /// `statusMessage`, for people; never stored.
     pub message: Option<String>,
+    /// How long its request took: the task may be that much older than the news of it.
+    pub took: Duration,
 }
 
 /// A JSON-RPC error object.

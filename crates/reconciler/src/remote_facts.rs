@@ -18,14 +18,15 @@ pub(crate) fn learn(
     RemoteTask {
         id: state.id.clone(),
         status: Some(status),
-        expires_at: expiry(known, state.ttl, now),
+        expires_at: expiry(known, state.ttl, now.saturating_sub(state.took)),
         ttl: state.ttl,
         poll_interval: state.poll_interval,
     }
 }
 
-/// `ttlMs` counts from the task's creation, whose server-side instant is not to be trusted; so it
-/// counts from when we first heard it, and a later change shifts it by the difference (PROTOCOL 5).
+/// `ttlMs` counts from the task's creation, whose server-side instant is not to be trusted. It was made
+/// after we asked for it, so counted from there the expiry is never too late: a server that forgets the
+/// task then is not taken for one that lost it. A later change shifts it by the difference (PROTOCOL 5).
 fn expiry(known: Option<&RemoteTask>, ttl: Option<Duration>, now: Timestamp) -> Option<Timestamp> {
     let ttl = ttl?;
     let Some((at, before)) = known.and_then(|known| Some((known.expires_at?, known.ttl))) else {
@@ -63,6 +64,19 @@ mod tests {
     fn the_ttl_counts_from_when_it_was_first_heard() {
         assert_eq!(after(None, Some(50)), Some(1050));
         assert_eq!(after(Some(known(None, None)), Some(50)), Some(1050));
+    }
+
+    #[test]
+    fn the_ttl_of_a_new_task_counts_from_when_it_was_asked_for() {
+        let state = RemoteState {
+            id: RemoteTaskId::parse("t").unwrap(),
+            ttl: Some(Duration::from_micros(50)),
+            poll_interval: None,
+            message: None,
+            took: Duration::from_micros(300),
+        };
+        let learned = learn(None, &state, RemoteStatus::Working, Timestamp(1000));
+        assert_eq!(learned.expires_at, Some(Timestamp(750)));
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl Ledger {
     /// # Errors
     /// When the URL cannot be read.
     pub fn open(options: &ConnectOptions) -> Result<Self, sqlx::Error> {
+        if !(options.url.starts_with("postgres://") || options.url.starts_with("postgresql://")) {
+            return Err(sqlx::Error::Configuration(
+                "it should look like postgres://user@host:5432/database".into(),
+            ));
+        }
         let connect = options
             .url
             .parse::<PgConnectOptions>()?

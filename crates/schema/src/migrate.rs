@@ -22,12 +22,12 @@ pub struct Migrated {
 pub enum MigrateError {
     /// Somebody else's schema.
     #[error(
-        "schema david holds {relations} relations that david-tasks did not create. Use an empty database, or rename that \
+        "schema david holds things that david-tasks did not create ({objects} tables, functions and types). Use an empty database, or rename that \
          schema first (alter schema david rename to …); nothing was changed"
     )]
     ForeignSchema {
-        /// How many tables, views and sequences are there.
-        relations: i64,
+        /// How many tables, views, sequences, functions and types are there.
+        objects: i64,
     },
     /// The database cannot hold every string a server may send.
     #[error(
@@ -60,9 +60,9 @@ pub async fn migrate(pool: &PgPool) -> Result<Migrated, MigrateError> {
 
     let before = applied(pool).await.map_err(MigrateError::Database)?;
     if before.is_none() {
-        let relations = foreign_relations(pool).await.map_err(MigrateError::Database)?;
-        if relations > 0 {
-            return Err(MigrateError::ForeignSchema { relations });
+        let objects = foreign_objects(pool).await.map_err(MigrateError::Database)?;
+        if objects > 0 {
+            return Err(MigrateError::ForeignSchema { objects });
         }
     }
 
@@ -89,8 +89,8 @@ pub(crate) async fn applied(pool: &PgPool) -> Result<Option<Vec<i64>>, sqlx::Err
     Ok(Some(levels.into_iter().filter(|level| level.success).map(|level| level.version).collect()))
 }
 
-async fn foreign_relations(pool: &PgPool) -> Result<i64, sqlx::Error> {
-    sqlx::query_file_scalar!("../../sql/foreign_relations.sql").fetch_one(pool).await
+async fn foreign_objects(pool: &PgPool) -> Result<i64, sqlx::Error> {
+    sqlx::query_file_scalar!("../../sql/foreign_objects.sql").fetch_one(pool).await
 }
 
 async fn refuse_unfit_server(pool: &PgPool) -> Result<Result<(), MigrateError>, sqlx::Error> {

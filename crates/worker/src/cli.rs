@@ -104,7 +104,7 @@ async fn run_migrate(database: &DatabaseConfig) -> anyhow::Result<ExitCode> {
         acquire_timeout: std::time::Duration::from_secs(10),
         application_name: "david-tasks migrate".to_owned(),
     })
-    .context("the database URL cannot be read; it should look like postgres://user@host:5432/database")?;
+    .context("the database URL cannot be read")?;
     ledger.reach().await.context("nothing was migrated (is DATABASE_URL right, and the server up?)")?;
     let done = migrate(ledger.pool()).await.context("nothing was migrated")?;
     match done.applied {

@@ -158,7 +158,7 @@ pub struct WorkerConfig {
 
     /// Hosts that may be reached by plain http and at private addresses, as they stand in the URL,
     /// separated by commas.
-    #[arg(long, env = "DAVID_TASKS_TRUSTED_HOSTS", value_delimiter = ',', value_name = "HOST")]
+    #[arg(long, env = "DAVID_TASKS_TRUSTED_HOSTS", value_delimiter = ',', value_parser = host, value_name = "HOST")]
     pub trusted_hosts: Vec<String>,
 
     #[command(flatten)]
@@ -296,6 +296,16 @@ impl WorkerConfig {
             connect_timeout: self.connect_timeout,
             max_concurrent_requests: self.max_in_flight as usize,
             ..Limits::default()
+        }
+    }
+}
+
+/// A host as it stands in a URL.
+fn host(text: &str) -> Result<String, String> {
+    match url::Host::parse(text) {
+        Ok(host) => Ok(host.to_string()),
+        Err(_) => {
+            Err("a host is a name or an address as in a URL: mcp.internal, 10.0.0.7 or [fd00::7]".to_owned())
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn wants_credential(leased: &Leased) -> bool {
 pub(crate) fn tool_request(leased: &Leased) -> Result<ToolRequest, &'static str> {
     let request = leased.request.as_ref().ok_or("The Action does not say what to call.")?;
     let arguments = serde_json::from_str(&request.arguments)
-        .map_err(|_| "The arguments hold a number or a string that JSON allows but that cannot be sent.")?;
+        .map_err(|_| "The arguments are JSON that cannot be sent: a number beyond any double, half a surrogate pair, or more than 128 levels.")?;
     let answers = leased.inputs.iter().filter_map(|input| match &input.state {
         InputState::Answered(response) | InputState::Sending(response) => {
             Some(Answer { key: input.key.clone(), response: response.clone() })

@@ -227,3 +227,11 @@ async fn a_server_that_never_answers_a_poll_is_given_up() {
     assert!(words.iter().all(|(_, word)| word == "FAIL" || word == "UNPROVEN"), "{words:?}");
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
+
+#[tokio::test]
+async fn a_url_with_a_password_is_refused_and_not_repeated() {
+    let output = audit(&["http://user:hunter2@127.0.0.1:1/mcp"]).await;
+    let words = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(!output.status.success() && words.contains("leave them out"), "{words}");
+    assert!(!words.contains("hunter2"), "{words}");
+}

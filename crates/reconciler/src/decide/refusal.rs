@@ -1,9 +1,14 @@
 //! What a refused request means for a task that goes on: another try, or the end of patience.
 
+use std::time::Duration;
+
 use crate::backoff::retry_delay;
 use crate::finish::without_result;
 use crate::sentence::sentence;
 use crate::{CancelDebt, ErrorSource, Outcome, Refusal, RemoteTask, RetryAfter, Snapshot, Transition};
+
+/// How far before its expiry a task may be forgotten and still count as expired.
+const CLOCK_SLACK: Duration = Duration::from_secs(1);
 
 /// Failures in a row after which a task past its TTL is given up though the server may come back.
 const ATTEMPTS_PAST_TTL: u32 = 3;
@@ -15,9 +20,11 @@ pub(super) fn decide(snapshot: &Snapshot<'_>, known: &RemoteTask, refusal: Refus
     let past_ttl = known.expires_at.is_some_and(|at| snapshot.now >= at);
     let end = |outcome, debt, source, message: &str| without_result(snapshot, outcome, debt, source, message);
     match refusal {
-        // Unknown, expired or not ours: the TTL tells which it was (DESIGN rule 12).
+        // Unknown, expired or not ours: the TTL tells which it was (DESIGN rule 12). Our clock and the
+        // server's may differ by what a lease takes to arrive.
         Refusal::Gone { message } => {
-            let (outcome, what) = if past_ttl {
+            let expired = known.expires_at.is_some_and(|at| snapshot.now.saturating_add(CLOCK_SLACK) >= at);
+            let (outcome, what) = if expired {
                 (Outcome::TaskExpired, "The remote task expired")
             } else {
                 (

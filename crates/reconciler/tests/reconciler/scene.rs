@@ -148,7 +148,13 @@ pub(crate) fn remote() -> RemoteTask {
 }
 
 pub(crate) fn state() -> RemoteState {
-    RemoteState { id: RemoteTaskId::parse(SECRET_ID).unwrap(), ttl: None, poll_interval: None, message: None }
+    RemoteState {
+        id: RemoteTaskId::parse(SECRET_ID).unwrap(),
+        ttl: None,
+        poll_interval: None,
+        message: None,
+        took: Duration::ZERO,
+    }
 }
 
 pub(crate) fn question() -> Value {

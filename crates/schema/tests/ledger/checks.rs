@@ -45,7 +45,8 @@ const ILLEGAL: &[(&str, &str, &str)] = &[
     ),
     (
         "registrations_url_without_credentials",
-        REGISTRATION,
+        // What the trigger before it says is for people; this is for those who come past it.
+        "alter table david.mcp_server_registrations disable trigger registrations_checked; insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key, ",
         "enabled) values ('x', 'u', 'x', 'https://a:b@h/', 'https://h/', 'x', true)",
     ),
     ("calls_remote_tool_name_given", "update david.mcp_action_calls set ", "remote_tool_name = ''"),

@@ -27,7 +27,7 @@ async fn several_may_migrate_at_once() {
 
 #[tokio::test]
 async fn what_another_migration_has_begun_is_not_taken_for_somebody_elses() {
-    let foreign = include_str!("../../../../sql/foreign_relations.sql");
+    let foreign = include_str!("../../../../sql/foreign_objects.sql");
     let db = TestDb::empty().await.unwrap();
     // One that looked for the record just before another one made it looks for foreign tables just after.
     for (step, relations) in [
@@ -55,17 +55,31 @@ async fn a_migration_that_was_changed_since_it_was_applied_is_refused() {
 
 #[tokio::test]
 async fn somebody_elses_schema_is_refused_and_left_as_it_is() {
-    let db = TestDb::empty().await.unwrap();
-    sqlx::raw_sql("create schema david; create table david.theirs (id int)").execute(&db.pool).await.unwrap();
-    let error = migrate(&db.pool).await.unwrap_err();
-    assert!(matches!(error, MigrateError::ForeignSchema { relations: 1 }), "{error}");
-    assert!(error.to_string().contains("rename"), "it says what to do: {error}");
-    let relations: i64 =
-        sqlx::query_scalar("select count(*) from pg_class where relnamespace = 'david'::regnamespace")
-            .fetch_one(&db.pool)
+    for theirs in [
+        "create table david.theirs (id int)",
+        "create function david.theirs() returns int language sql as 'select 1'",
+        "create type david.theirs as enum ('a')",
+        "create type david.theirs as (a int)",
+        "create domain david.theirs as int",
+        "create sequence david.theirs",
+        "create view david.theirs as select 1 as one",
+    ] {
+        let db = TestDb::empty().await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create schema david; {theirs}")))
+            .execute(&db.pool)
             .await
             .unwrap();
-    assert_eq!(relations, 1);
+        let error = migrate(&db.pool).await.unwrap_err();
+        assert!(matches!(error, MigrateError::ForeignSchema { objects: 1 }), "{theirs}: {error}");
+        assert!(error.to_string().contains("rename"), "it says what to do: {error}");
+        let ours: i64 = sqlx::query_scalar(
+            "select count(*) from pg_class where relnamespace = 'david'::regnamespace and relname <> 'theirs'",
+        )
+        .fetch_one(&db.pool)
+        .await
+        .unwrap();
+        assert_eq!(ours, 0, "{theirs}");
+    }
 }
 
 #[tokio::test]

@@ -41,6 +41,10 @@ pub enum Verdict {
 /// more to stop.)
 const LIMIT: Duration = Duration::from_secs(15);
 
+fn holds_credential(url: &str) -> bool {
+    url::Url::parse(url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
+}
+
 /// Audits the server at `url`, or a sample server started for the purpose, and prints the gate.
 ///
 /// Another server's tools are called only where they have the sample's names; what cannot be tried so
@@ -49,6 +53,10 @@ const LIMIT: Duration = Duration::from_secs(15);
 /// # Errors
 /// When the server cannot be reached at all, or the output cannot be written.
 pub async fn run(url: Option<String>, format: OutputFormat) -> anyhow::Result<Verdict> {
+    if url.as_deref().is_some_and(holds_credential) {
+        // Not the URL: it would be in the log then.
+        anyhow::bail!("the URL to audit holds a user name or a password; leave them out");
+    }
     let sample = match &url {
         Some(_) => None,
         None => Some(Server::start(Options::default()).await.context("the sample server cannot start")?),

@@ -1,6 +1,6 @@
 //! The four requests, each bounded by its deadline.
 
-use david_reconciler::{Ack, Answer, CallReply, PollReply, RemoteTaskId};
+use david_reconciler::{Ack, Answer, CallReply, PollReply, RemoteState, RemoteTaskId};
 use david_schema::causes;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest,
@@ -31,6 +31,7 @@ impl Clients {
         deadline: Instant,
         listener: Option<Listener>,
     ) -> CallReply {
+        let began = Instant::now();
         let mut params =
             CallToolRequestParams::new(request.tool.as_str().to_owned()).with_arguments(request.arguments);
         params.request_state = request.request_state.map(|state| state.as_str().to_owned());
@@ -44,8 +45,11 @@ impl Clients {
         {
             answer = self.send_and_listen(target, request, deadline, listener).await;
         }
-        match answer {
-            Ok(result) => tolerant::call_reply(result),
+        match answer.map(tolerant::call_reply) {
+            Ok(CallReply::Task { state, status }) => {
+                CallReply::Task { state: RemoteState { took: began.elapsed(), ..state }, status }
+            }
+            Ok(reply) => reply,
             Err(failure) => failure.of_call(),
         }
     }

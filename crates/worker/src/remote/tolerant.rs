@@ -27,7 +27,10 @@ pub(super) fn call_reply(result: ServerResult) -> CallReply {
     match reply.get("resultType").filter(|word| !word.is_null()).map(Value::as_str) {
         // Absent means complete (PROTOCOL 3). A reply without any content is an empty success: the
         // server said that it is complete.
-        None | Some(Some("complete")) => CallReply::Result(tool_result(&reply)),
+        None | Some(Some("complete")) => match tool_result(&reply) {
+            Ok(result) => CallReply::Result(result),
+            Err(detail) => malformed(detail),
+        },
         Some(Some("task")) => task_handle(&reply),
         Some(Some("input_required")) => match (input_requests(&reply), request_state(&reply)) {
             // State alone asks nothing, but to be called again with it (SEP-2322).
@@ -85,7 +88,7 @@ fn read_poll(asked: &RemoteTaskId, result: ServerResult) -> Result<PollReply, &'
             let result = reply.get("result").and_then(Value::as_object);
             PollReply::Completed {
                 state,
-                result: tool_result(result.ok_or("The task is completed without a result.")?),
+                result: tool_result(result.ok_or("The task is completed without a result.")?)?,
             }
         }
         RemoteStatus::Failed => {
@@ -121,6 +124,7 @@ fn remote_state(id: RemoteTaskId, reply: &Object) -> RemoteState {
         ttl: reply.get("ttlMs").and_then(milliseconds),
         poll_interval: reply.get("pollIntervalMs").and_then(milliseconds),
         message: reply.get("statusMessage").and_then(Value::as_str).map(str::to_owned),
+        took: Duration::ZERO,
     }
 }
 
@@ -136,15 +140,21 @@ fn milliseconds(value: &Value) -> Option<Duration> {
     }
 }
 
-fn tool_result(result: &Object) -> ToolResult {
-    ToolResult {
-        content: result.get("content").and_then(Value::as_array).cloned().unwrap_or_default(),
+/// Content that is no list is not content; none at all is an empty success.
+fn tool_result(result: &Object) -> Result<ToolResult, &'static str> {
+    let content = match result.get("content") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(blocks)) => blocks.clone(),
+        Some(_) => return Err("the result's content is not a list."),
+    };
+    Ok(ToolResult {
+        content,
         structured_content: result.get("structuredContent").cloned(),
         verdict: match result.get("isError") {
             Some(Value::Bool(true)) => Verdict::Error,
             Some(_) | None => Verdict::Success,
         },
-    }
+    })
 }
 
 fn remote_error(error: &Object) -> RemoteError {
@@ -227,7 +237,11 @@ mod tests {
     fn only_true_makes_a_result_an_error() {
         for is_error in [json!(false), json!(null), json!("true"), json!(1)] {
             let object = json!({ "isError": is_error });
-            assert_eq!(tool_result(object.as_object().unwrap()).verdict, Verdict::Success, "{object}");
+            assert_eq!(
+                tool_result(object.as_object().unwrap()).unwrap().verdict,
+                Verdict::Success,
+                "{object}"
+            );
         }
     }
 

@@ -114,6 +114,8 @@ async fn a_result_type_that_is_absent_means_complete_and_an_unknown_one_is_malfo
         (json!({ "resultType": "complete" }), "result"),
         (json!({ "content": [], "isError": true }), "result with isError"),
         (json!({ "resultType": "surprise", "content": [] }), "malformed"),
+        (json!({ "content": "no list" }), "malformed"),
+        (json!({ "content": { "type": "text" } }), "malformed"),
         (json!({ "resultType": 1, "content": [] }), "malformed"),
         // The SDK's types cannot tell it from an absent one.
         (json!({ "resultType": null, "content": [] }), "result"),

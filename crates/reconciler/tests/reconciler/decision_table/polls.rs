@@ -64,9 +64,15 @@ fn gone() -> Vec<Case> {
         case("gone, of no known TTL", Scene::working(), gone(), failed(Outcome::TaskMissing)),
         case(
             "gone before the TTL",
-            expiring_in(secs(1), Scene::working()),
+            expiring_in(secs(2), Scene::working()),
             gone(),
             failed(Outcome::TaskMissing),
+        ),
+        case(
+            "gone within a clock's error of the TTL",
+            expiring_in(secs(1), Scene::working()),
+            gone(),
+            failed(Outcome::TaskExpired),
         ),
         case("gone at the TTL", expired(Scene::working()), gone(), failed(Outcome::TaskExpired)),
     ]

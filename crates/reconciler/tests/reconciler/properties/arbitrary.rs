@@ -38,11 +38,8 @@ fn some_remote() -> impl Strategy<Value = RemoteTask> {
 }
 
 fn some_state() -> impl Strategy<Value = RemoteState> {
-    (option::of(millis()), option::of(millis())).prop_map(|(ttl, poll_interval)| RemoteState {
-        ttl,
-        poll_interval,
-        ..state()
-    })
+    (option::of(millis()), option::of(millis()), millis())
+        .prop_map(|(ttl, poll_interval, took)| RemoteState { took, ttl, poll_interval, ..state() })
 }
 
 fn some_outcome() -> impl Strategy<Value = Outcome> {
