@@ -6,7 +6,8 @@ create function david.check_registration() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if new.url ~ '^[^:/?#]+://[^/?#]*@' or new.normalized_url ~ '^[^:/?#]+://[^/?#]*@' then
+    -- However many slashes: what reads it later may be lenient.
+    if new.url ~ '^[^:/?#]+:[/\\]*[^/?#\\]*@' or new.normalized_url ~ '^[^:/?#]+:[/\\]*[^/?#\\]*@' then
         raise exception 'the URL of registration % holds a user name or a password', new.id
             using errcode = 'DT001',
                   hint = 'Leave it out of the URL: set auth_type to bearer and credential_id to the name of a credential that the workers have.';

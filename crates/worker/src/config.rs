@@ -87,11 +87,11 @@ pub struct WorkerConfig {
 
     /// Longest a single SQL statement may take (duration). A connection that leads nowhere is given up
     /// after twice that.
-    #[arg(long, env = "DAVID_TASKS_STATEMENT_TIMEOUT", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_STATEMENT_TIMEOUT", default_value = "10s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub statement_timeout: Duration,
 
     /// Length of a lease (duration). A crashed replica's rows are leased again after this.
-    #[arg(long, env = "DAVID_TASKS_LEASE_TERM", default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_LEASE_TERM", default_value = "30s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub lease_term: Duration,
 
     /// Rows per lease at most (count).
@@ -103,16 +103,16 @@ pub struct WorkerConfig {
     pub max_in_flight: u32,
 
     /// Pause after a lease that found nothing more to do (duration).
-    #[arg(long, env = "DAVID_TASKS_IDLE_INTERVAL", default_value = "200ms", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_IDLE_INTERVAL", default_value = "200ms", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub idle_interval: Duration,
 
     /// Longest tasks/get, tasks/update or tasks/cancel may take (duration). A tools/call has its
     /// registration's own timeout_seconds.
-    #[arg(long, env = "DAVID_TASKS_POLL_TIMEOUT", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_POLL_TIMEOUT", default_value = "10s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub poll_timeout: Duration,
 
     /// Longest a connection to an MCP server may take to be made (duration).
-    #[arg(long, env = "DAVID_TASKS_CONNECT_TIMEOUT", default_value = "5s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_CONNECT_TIMEOUT", default_value = "5s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub connect_timeout: Duration,
 
     /// Longest reply of an MCP server that is read (bytes).
@@ -121,23 +121,23 @@ pub struct WorkerConfig {
 
     /// First step of the polling ladder 1, 2, 3, 5, 5 … (duration). A server's own poll interval
     /// is never undercut.
-    #[arg(long, env = "DAVID_TASKS_POLL_BASE", default_value = "1s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_POLL_BASE", default_value = "1s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub poll_base: Duration,
 
     /// Highest step of the polling ladder (duration).
-    #[arg(long, env = "DAVID_TASKS_POLL_CAP", default_value = "5s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_POLL_CAP", default_value = "5s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub poll_cap: Duration,
 
     /// First pause after a failure; it doubles (duration).
-    #[arg(long, env = "DAVID_TASKS_RETRY_BASE", default_value = "1s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_RETRY_BASE", default_value = "1s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub retry_base: Duration,
 
     /// Longest pause after a failure (duration).
-    #[arg(long, env = "DAVID_TASKS_RETRY_CAP", default_value = "1m", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_RETRY_CAP", default_value = "1m", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub retry_cap: Duration,
 
     /// How long after a call's own timeout a silent call is taken for lost (duration).
-    #[arg(long, env = "DAVID_TASKS_CALL_GRACE", default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_CALL_GRACE", default_value = "30s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub call_grace: Duration,
 
     /// Leases without a commit after which a row is quarantined (count).
@@ -149,7 +149,7 @@ pub struct WorkerConfig {
     pub input: InputChoice,
 
     /// How long a question may wait for its answer (duration).
-    #[arg(long, env = "DAVID_TASKS_INPUT_TIMEOUT", default_value = "24h", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_INPUT_TIMEOUT", default_value = "24h", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub input_timeout: Duration,
 
     /// Postgres notify channel on which Core is told of progress; none means that it is only logged.
@@ -167,7 +167,7 @@ pub struct WorkerConfig {
 
     /// How long a stop waits for tools/call requests that are out (duration). A call that is cut off
     /// ends its Action as outcome_unknown, so this covers the longest call: 300 s and its write.
-    #[arg(long, env = "DAVID_TASKS_SHUTDOWN_GRACE", default_value = "310s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "DAVID_TASKS_SHUTDOWN_GRACE", default_value = "310s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub shutdown_grace: Duration,
 }
 

@@ -244,6 +244,8 @@ async fn a_url_never_holds_a_credential() {
         ("https://user@h/", "https://h/"),
         ("HTTPS://user:secret@h:8443/mcp?x#y", "https://h/"),
         ("https://h/", "https://user:secret@h/"),
+        ("https://h/", "https:/user:secret@h/"),
+        ("https://h/", "https:user:secret@h/"),
     ] {
         let insert = format!(
             "insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key)
