@@ -1,13 +1,14 @@
 //! Taking due rows.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use david_reconciler::{Fence, RegistrationId, RemoteTaskId, TaskId, Timestamp};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::leased::{InputRow, LeaseRow};
-use crate::{BadRow, Leased, Ledger, LedgerError};
+use crate::leased::{InputRow, LeaseRow, RegistrationRow};
+use crate::{BadRow, Leased, Ledger, LedgerError, Registered};
 
 /// Who leases: a new one at every boot, for operators to read, never used for correctness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,6 +105,26 @@ impl Ledger {
         Ok(done.rows_affected())
     }
 
+    /// These registrations as they are now; those that are missing are gone.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn registrations(
+        &self,
+        ids: &[RegistrationId],
+    ) -> Result<HashMap<RegistrationId, Registered>, LedgerError> {
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let rows = self
+            .run(async |connection| {
+                sqlx::query_file_as!(RegistrationRow, "../../sql/registrations.sql", &ids)
+                    .fetch_all(connection)
+                    .await
+            })
+            .await
+            .map_err(LedgerError::new("read registrations"))?;
+        Ok(rows.into_iter().map(|row| (RegistrationId::new(&row.id), row.read())).collect())
+    }
+
     /// Tells `payloads` to whoever listens on `channel`; each under 8,000 bytes.
     ///
     /// # Errors
@@ -148,11 +169,12 @@ async fn read_all(connection: &mut PgConnection, rows: Vec<LeaseRow>) -> Result<
     }
     inputs.sort_by_key(|input| input.task_id);
 
+    let mut shared = HashMap::new();
     let mut batch = LeaseBatch { now: rows.first().map(|row| Timestamp(row.now)), ..LeaseBatch::default() };
     for row in rows {
         let start = inputs.partition_point(|input| input.task_id < row.id);
         let end = inputs.partition_point(|input| input.task_id <= row.id);
-        match row.read(inputs.get(start..end).unwrap_or_default()) {
+        match row.read(inputs.get(start..end).unwrap_or_default(), &mut shared) {
             Ok(leased) => batch.rows.push(leased),
             Err(bad) => batch.bad.push(bad),
         }

@@ -1,5 +1,7 @@
 //! A leased row with what surrounds it, in the reconciler's types.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use david_reconciler::{
@@ -22,10 +24,8 @@ pub struct Leased {
     pub call: Call,
     /// Its Run.
     pub run: Run,
-    /// Its registration, when it still exists.
-    pub registration: Option<Registration>,
-    /// Where that registration's server is.
-    pub endpoint: Option<Endpoint>,
+    /// Its registration, when it still exists. Shared by the rows of a lease.
+    pub registered: Option<Arc<Registered>>,
     /// What to call; none for an adopted task.
     pub request: Option<CallRequest>,
     /// The present round of questions.
@@ -33,6 +33,15 @@ pub struct Leased {
     /// Set when a question or an answer is JSON to Postgres but not to us (a number beyond any
     /// float): the row must end, or it would be leased for ever (DESIGN rule 15).
     pub unreadable: Option<&'static str>,
+}
+
+/// A registration, and where its server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Whose it is, and whether it may be used.
+    pub registration: Registration,
+    /// Where.
+    pub endpoint: Endpoint,
 }
 
 /// Where a registration's server is, and how it wants to be talked to.
@@ -103,6 +112,30 @@ pub(crate) struct LeaseRow {
     pub(crate) now: i64,
 }
 
+/// One row of `registrations.sql`.
+pub(crate) struct RegistrationRow {
+    pub(crate) id: String,
+    pub(crate) owner_id: String,
+    pub(crate) url: String,
+    pub(crate) credential_id: Option<String>,
+    pub(crate) enabled: bool,
+    pub(crate) timeout_seconds: i32,
+}
+
+impl RegistrationRow {
+    pub(crate) fn read(self) -> Registered {
+        Registered {
+            registration: Registration {
+                id: RegistrationId::new(self.id),
+                owner_id: UserId::new(self.owner_id),
+                state: if self.enabled { RegistrationState::Enabled } else { RegistrationState::Disabled },
+                request_timeout: Duration::from_secs(u64::from(count(self.timeout_seconds))),
+            },
+            endpoint: Endpoint { url: self.url, credential: self.credential_id.map(CredentialId::new) },
+        }
+    }
+}
+
 /// One row of `inputs.sql`.
 pub(crate) struct InputRow {
     pub(crate) task_id: i64,
@@ -119,8 +152,25 @@ impl LeaseRow {
         self.input_round > 0 && matches!(self.phase.as_str(), "queued" | "input_required")
     }
 
-    /// Into the reconciler's types. `inputs` are the row's own.
-    pub(crate) fn read(self, inputs: &[InputRow]) -> Result<Leased, BadRow> {
+    fn registration(&self) -> Option<Registered> {
+        let row = RegistrationRow {
+            id: self.registration_id.clone(),
+            owner_id: self.registration_owner_id.clone()?,
+            url: self.registration_url.clone()?,
+            credential_id: self.registration_credential_id.clone(),
+            enabled: self.registration_enabled?,
+            timeout_seconds: self.registration_timeout_seconds?,
+        };
+        Some(row.read())
+    }
+
+    /// Into the reconciler's types. `inputs` are the row's own, `shared` the registrations of the same
+    /// lease so far.
+    pub(crate) fn read(
+        self,
+        inputs: &[InputRow],
+        shared: &mut HashMap<String, Arc<Registered>>,
+    ) -> Result<Leased, BadRow> {
         let id = TaskId(self.id);
         let bad = |column| BadRow { task: id, column };
         let since = inputs.iter().map(|input| input.created_at).max().unwrap_or(self.now);
@@ -132,18 +182,13 @@ impl LeaseRow {
         let request_timeout = self
             .registration_timeout_seconds
             .map_or(TIMEOUT_WITHOUT_REGISTRATION, |seconds| Duration::from_secs(u64::from(count(seconds))));
-        let registration = self.registration_owner_id.as_ref().map(|owner| Registration {
-            id: RegistrationId::new(&self.registration_id),
-            owner_id: UserId::new(owner),
-            state: match self.registration_enabled {
-                Some(true) => RegistrationState::Enabled,
-                Some(false) | None => RegistrationState::Disabled,
-            },
-            request_timeout,
-        });
-        let endpoint = self.registration_url.clone().map(|url| Endpoint {
-            url,
-            credential: self.registration_credential_id.as_ref().map(CredentialId::new),
+        let registered = self.registration().map(|found| match shared.get(&self.registration_id) {
+            Some(known) if **known == found => Arc::clone(known),
+            _ => {
+                let found = Arc::new(found);
+                shared.insert(self.registration_id.clone(), Arc::clone(&found));
+                found
+            }
         });
         let request_state = match self.request_state.clone() {
             None => None,
@@ -181,7 +226,7 @@ impl LeaseRow {
             input_round: count(self.input_round),
             execution_deadline: Timestamp(self.execution_deadline),
         };
-        Ok(Leased { task, call, run, registration, endpoint, request, inputs, unreadable })
+        Ok(Leased { task, call, run, registered, request, inputs, unreadable })
     }
 
     fn phase(&self, since: Timestamp, request_state: Option<RequestState>) -> Result<Phase, BadRow> {

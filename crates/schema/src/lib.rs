@@ -25,7 +25,7 @@ pub use causes::causes;
 pub use commit::{BatchAnswer, Committed};
 pub use error::{CommitError, Fault, LedgerError, fault_of};
 pub use lease::{LeaseBatch, ReplicaId};
-pub use leased::{BadRow, CallRequest, Endpoint, Leased};
+pub use leased::{BadRow, CallRequest, Endpoint, Leased, Registered};
 pub use ledger::{ConnectOptions, Ledger};
 pub use level::{LevelError, check_level};
 pub use migrate::{MigrateError, Migrated, migrate};

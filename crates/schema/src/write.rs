@@ -172,8 +172,9 @@ const SEND_LEASE: Duration = Duration::from_secs(30);
 const IMPOSSIBLE_DELAY: Duration = Duration::from_secs(60);
 
 impl Leased {
-    /// The row as it is once `transition` is committed, for a replica that goes on with it: after
-    /// [`Transition::BeginCall`] and [`Transition::SendAnswers`], which hold on to it.
+    /// The row as it is after `transition`, for a replica that goes on with it: committed after
+    /// [`Transition::BeginCall`] and [`Transition::SendAnswers`], in memory only after
+    /// [`Transition::Continue`] and [`Transition::Retry`] of a held row (DESIGN §7).
     pub fn after(&self, transition: &Transition) -> Self {
         let mut next = self.clone();
         match transition {
@@ -187,10 +188,14 @@ impl Leased {
                     }
                 }
             }
+            Transition::Continue { remote, .. } => {
+                next.task.phase = Phase::Working { remote: bounded(remote) };
+                next.task.attempt = 0;
+                next.task.polls = next.task.polls.saturating_add(1);
+            }
+            Transition::Retry { attempt, .. } => next.task.attempt = *attempt,
             Transition::Requeue { .. }
             | Transition::Track { .. }
-            | Transition::Continue { .. }
-            | Transition::Retry { .. }
             | Transition::Wait { .. }
             | Transition::AwaitInput { .. }
             | Transition::AnswersSent { .. }

@@ -25,6 +25,11 @@ impl LeaseClock {
         self.database.saturating_add(self.sent.elapsed())
     }
 
+    /// When the lease was sent, before everything that it read.
+    pub(crate) fn sent(&self) -> Instant {
+        self.sent
+    }
+
     /// When the lease lapses, at the earliest.
     pub(crate) fn lapses_at(&self) -> Instant {
         self.sent + self.term
@@ -33,7 +38,12 @@ impl LeaseClock {
     /// The deadline of a remote call that may take `limit`, if that and the write after it fit
     /// what is left of the lease.
     pub(crate) fn deadline(&self, limit: Duration) -> Option<Instant> {
-        let deadline = Instant::now() + limit;
+        self.deadline_after(Duration::ZERO, limit)
+    }
+
+    /// The same of a call that is made after a while.
+    pub(crate) fn deadline_after(&self, wait: Duration, limit: Duration) -> Option<Instant> {
+        let deadline = Instant::now() + wait.min(A_YEAR) + limit;
         (deadline + COMMIT_MARGIN <= self.lapses_at()).then_some(deadline)
     }
 
@@ -42,6 +52,9 @@ impl LeaseClock {
         Self { sent, database: self.database.saturating_add(sent.duration_since(self.sent)), term }
     }
 }
+
+/// Longer than any lease; an instant may not overflow.
+const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What is kept of a lease for the write after a remote call.
 pub(crate) const COMMIT_MARGIN: Duration = Duration::from_secs(3);

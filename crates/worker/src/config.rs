@@ -98,7 +98,11 @@ pub struct WorkerConfig {
     #[arg(long, env = "DAVID_TASKS_LEASE_BATCH", default_value_t = 100, value_name = "N")]
     pub lease_batch: u32,
 
-    /// Rows this replica works on at the same time at most (count).
+    /// Rows this replica holds at most, between two polls or in flight (count).
+    #[arg(long, env = "DAVID_TASKS_MAX_HELD", default_value_t = 10_000, value_name = "N")]
+    pub max_held: u32,
+
+    /// tools/call requests in flight at most, and as many other requests (count).
     #[arg(long, env = "DAVID_TASKS_MAX_IN_FLIGHT", default_value_t = 512, value_name = "N")]
     pub max_in_flight: u32,
 
@@ -233,6 +237,7 @@ impl WorkerConfig {
         let positive = [
             ("--db-connections", self.db_connections == 0),
             ("--lease-batch", self.lease_batch == 0),
+            ("--max-held", self.max_held == 0),
             ("--max-in-flight", self.max_in_flight == 0),
             ("--max-response-bytes", self.max_response_bytes == 0),
             ("--quarantine-lapses", self.quarantine_lapses == 0),
@@ -294,7 +299,7 @@ impl WorkerConfig {
         Limits {
             response_bytes: self.max_response_bytes,
             connect_timeout: self.connect_timeout,
-            max_concurrent_requests: self.max_in_flight as usize,
+            max_concurrent_requests: (self.max_in_flight as usize).saturating_mul(2),
             ..Limits::default()
         }
     }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::committer::Committer;
 use crate::endpoint_policy::EndpointPolicy;
 use crate::progress::Progress;
+use crate::registrar::Registrar;
 use crate::remote::Clients;
 
 /// Shared by all rows of one replica.
@@ -26,6 +27,8 @@ pub(crate) struct Context {
     pub(crate) policy: Policy,
     /// Which URLs may be talked to.
     pub(crate) endpoints: EndpointPolicy,
+    /// The registrations of held rows.
+    pub(crate) registrar: Registrar,
     /// Whether bearer credentials are to be had at all.
     pub(crate) has_credentials: bool,
     /// How long `tasks/get`, `tasks/update` and `tasks/cancel` may take.

@@ -1,12 +1,14 @@
 //! One row, from its lease to the commit that ends the lease: plan → observe → decide → commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use david_reconciler::{
-    Answer, Authority, CallReply, CancelDebt, Jitter, Observation, PollReply, RemoteTaskId, Snapshot, Step,
-    Transition, authorise, decide, fit, plan, sentence,
+    Answer, Authority, CallReply, CancelDebt, Fence, Jitter, Observation, PhaseName, PollReply, RemoteTaskId,
+    Snapshot, Step, TaskId, Transition, UserId, authorise, decide, fit, plan, sentence,
 };
-use david_schema::{CommitError, Committed, Guard, Leased, Write, causes};
+use david_schema::{CommitError, Committed, Guard, Leased, Registered, Write, causes};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::clock::LeaseClock;
@@ -15,6 +17,7 @@ use crate::crash;
 use crate::orphan;
 use crate::outgoing;
 use crate::progress::News;
+use crate::registrar::{Interest, Known};
 use crate::remote::{Listener, Report, Target};
 use crate::story;
 
@@ -25,36 +28,98 @@ pub(crate) struct Drive {
     clock: LeaseClock,
     authority: Authority,
     jitter: Jitter,
+    /// Room for one more row in this replica; none for a row that may not be held.
+    room: Option<OwnedSemaphorePermit>,
+    /// Its registration as it is now, once the row has been held.
+    interest: Option<Interest>,
 }
+
+/// A row that stays leased in memory until its next poll (DESIGN §7).
+pub(crate) struct Held {
+    /// When that is.
+    pub(crate) at: Instant,
+    /// The row.
+    pub(crate) drive: Drive,
+}
+
+/// Which of a replica's bounds a row in flight counts against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// `tools/call`, which may take minutes.
+    Call,
+    /// Everything else, which takes seconds at most.
+    Poll,
+}
+
+/// While nobody knows whether a registration may still be used, its held rows wait.
+const UNKNOWN_PAUSE: Duration = Duration::from_millis(500);
 
 impl Drive {
     /// Takes a row from a lease. Whether its server may be talked to is asked here, anew for every
     /// lease (DESIGN rule 11).
     pub(crate) fn new(context: Arc<Context>, leased: Leased, clock: LeaseClock) -> Self {
-        let endpoint =
-            leased.endpoint.as_ref().map_or(Ok(()), |endpoint| context.endpoints.check(&endpoint.url));
-        let authority = match authorise(leased.registration.as_ref(), &leased.run.user_id, endpoint) {
-            Authority::Granted if outgoing::wants_credential(&leased) && !context.has_credentials => {
-                Authority::NoCredential {
-                    reason:
-                        "The registration wants a bearer credential, and this worker has no source of credentials."
-                            .to_owned(),
-                }
-            }
-            authority => authority,
-        };
+        let authority = authority_of(&context, leased.registered.as_deref(), &leased.run.user_id);
         let jitter = Jitter::thousandths(fastrand::i16(-100..=100));
-        Self { context, leased: Arc::new(leased), clock, authority, jitter }
+        Self { context, leased: Arc::new(leased), clock, authority, jitter, room: None, interest: None }
     }
 
-    /// Drives it. Returns once its lease is over, or has been given up to lapse.
-    pub(crate) async fn run(mut self) {
+    /// The same, which may be held between its polls, as long as there is room for it.
+    pub(crate) fn with_room(self, room: OwnedSemaphorePermit) -> Self {
+        Self { room: Some(room), ..self }
+    }
+
+    /// Which row it is.
+    pub(crate) fn row(&self) -> (TaskId, Fence) {
+        (self.leased.task.id, self.leased.task.fence)
+    }
+
+    /// Which bound it counts against.
+    pub(crate) fn lane(&self) -> Lane {
+        match self.leased.task.phase.name() {
+            PhaseName::Queued => Lane::Call,
+            PhaseName::Calling
+            | PhaseName::Working
+            | PhaseName::InputRequired
+            | PhaseName::Cancelling
+            | PhaseName::Finalised => Lane::Poll,
+        }
+    }
+
+    /// Drives it: one look, one decision. A row that works goes on being held until its lease is
+    /// nearly over; every other lease is over, or has been given up to lapse, when this returns.
+    pub(crate) async fn run(mut self) -> Option<Held> {
+        let wait = if self.reauthorise() { self.step().await? } else { UNKNOWN_PAUSE };
+        if self.clock.deadline_after(wait, self.context.poll_timeout).is_none() {
+            self.release().await;
+            return None;
+        }
+        Some(Held { at: Instant::now() + wait, drive: self })
+    }
+
+    /// Asks again, for a row that was held, what its registration says. False when nobody knows.
+    fn reauthorise(&mut self) -> bool {
+        let Some(interest) = &self.interest else { return true };
+        let registered = match interest.look() {
+            Known::Unknown => return false,
+            Known::Gone => None,
+            Known::Found(found) => Some(found),
+        };
+        // The same one: so is the answer.
+        if registered.as_ref().map(Arc::as_ptr) != self.leased.registered.as_ref().map(Arc::as_ptr) {
+            self.authority = authority_of(&self.context, registered.as_deref(), &self.leased.run.user_id);
+            self.leased = Arc::new(Leased { registered, ..Leased::clone(&self.leased) });
+        }
+        true
+    }
+
+    /// One step of the path. Returns how long the row is to be held, if it is.
+    async fn step(&mut self) -> Option<Duration> {
         crash::point("leased");
         if let Some(column) = self.leased.unreadable {
             let message = format!("A question's {column} is JSON that cannot be read here.");
             let verdict = david_reconciler::quarantine(&self.snapshot(), &message);
             self.commit(self.fence(), verdict).await;
-            return;
+            return None;
         }
         match plan(&self.snapshot()) {
             Step::Commit(transition @ Transition::BeginCall { .. }) => self.call(transition).await,
@@ -62,9 +127,10 @@ impl Drive {
             Step::Commit(transition) => {
                 self.commit(self.fence(), transition).await;
             }
-            Step::Poll => self.poll().await,
+            Step::Poll => return self.poll().await,
             Step::Cancel => self.cancel().await,
         }
+        None
     }
 
     /// `queued` → `calling`, committed; then `tools/call`; then whatever came of it.
@@ -128,18 +194,20 @@ impl Drive {
         }
     }
 
-    async fn poll(&mut self) {
-        let Some((target, remote)) =
-            outgoing::target(&self.leased).zip(self.leased.task.phase.remote().cloned())
-        else {
-            return self.release().await;
-        };
-        let Some(deadline) = self.clock.deadline(self.context.poll_timeout) else {
-            return self.release().await;
+    /// `tasks/get`. Returns how long the row is to be held, if it is.
+    async fn poll(&mut self) -> Option<Duration> {
+        let target = outgoing::target(&self.leased).zip(self.leased.task.phase.remote().cloned());
+        let deadline = self.clock.deadline(self.context.poll_timeout);
+        let (Some((target, remote)), Some(deadline)) = (target, deadline) else {
+            self.release().await;
+            return None;
         };
         let reply = tokio::select! {
             biased;
-            () = self.context.stopping.cancelled() => return self.release().await,
+            () = self.context.stopping.cancelled() => {
+                self.release().await;
+                return None;
+            }
             reply = self.context.remote.get_task(&target, &remote.id, deadline) => reply,
         };
         crash::point("poll_answered");
@@ -154,10 +222,36 @@ impl Drive {
             // The server still asks for a key whose answer may have been lost with a replica.
             Transition::SendAnswers { .. } => self.answer(transition).await,
             transition => {
+                if let Some(wait) = self.hold(&transition) {
+                    return Some(wait);
+                }
                 self.commit(self.fence(), transition).await;
                 crash::point("poll_committed");
             }
         }
+        None
+    }
+
+    /// Holds a row that works until its next poll, if that still fits the lease: nothing is written
+    /// then. What was learned meanwhile is written with whatever ends the lease.
+    fn hold(&mut self, transition: &Transition) -> Option<Duration> {
+        let (Transition::Continue { delay, .. } | Transition::Retry { delay, .. }) = transition else {
+            return None;
+        };
+        let works = self.leased.task.phase.name() == PhaseName::Working;
+        let fits = self.clock.deadline_after(*delay, self.context.poll_timeout).is_some();
+        let registered = self.leased.registered.as_ref()?;
+        if !works || !fits || self.room.is_none() || self.context.stopping.is_cancelled() {
+            return None;
+        }
+        if self.interest.is_none() {
+            let read = self.clock.sent();
+            self.interest = Some(self.context.registrar.hold(registered, read));
+        }
+        story::tell(&self.leased, transition, &Committed::Applied { fence: self.leased.task.fence });
+        // A task that works is not called again; what to call may be large.
+        self.leased = Arc::new(Leased { request: None, ..self.leased.after(transition) });
+        Some(*delay)
     }
 
     /// Marks answers as being sent, committed; then sends them.
@@ -266,7 +360,8 @@ impl Drive {
         }
     }
 
-    async fn release(&self) {
+    /// Gives it back untouched, to be leased again at once.
+    pub(crate) async fn release(&self) {
         self.context.committer.release(self.leased.task.id, self.leased.task.fence).await;
     }
 
@@ -302,5 +397,21 @@ impl Drive {
                 ..news.clone()
             });
         })
+    }
+}
+
+/// May we talk to this server for this user?
+fn authority_of(context: &Context, registered: Option<&Registered>, user: &UserId) -> Authority {
+    let endpoint = registered.map_or(Ok(()), |found| context.endpoints.check(&found.endpoint.url));
+    match authorise(registered.map(|found| &found.registration), user, endpoint) {
+        Authority::Granted
+            if !context.has_credentials
+                && registered.is_some_and(|found| found.endpoint.credential.is_some()) =>
+        {
+            let reason =
+                "The registration wants a bearer credential, and this worker has no source of credentials.";
+            Authority::NoCredential { reason: reason.to_owned() }
+        }
+        authority => authority,
     }
 }

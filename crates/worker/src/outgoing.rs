@@ -8,17 +8,12 @@ use crate::remote::{Target, ToolRequest};
 
 /// Where its server is; none when the registration is gone.
 pub(crate) fn target(leased: &Leased) -> Option<Target> {
-    let endpoint = leased.endpoint.as_ref()?;
+    let endpoint = &leased.registered.as_ref()?.endpoint;
     Some(Target {
         registration_id: leased.task.registration_id.clone(),
         url: endpoint.url.clone(),
         credential: endpoint.credential.clone(),
     })
-}
-
-/// Whether its server wants a bearer credential.
-pub(crate) fn wants_credential(leased: &Leased) -> bool {
-    leased.endpoint.as_ref().is_some_and(|endpoint| endpoint.credential.is_some())
 }
 
 /// Its `tools/call`, if that can be sent at all.

@@ -12,6 +12,7 @@ use crate::config::WorkerConfig;
 use crate::context::Context;
 use crate::leaser::{Leaser, Leasing};
 use crate::progress::Progress;
+use crate::registrar::Registrar;
 use crate::remote::{Access, Clients};
 use crate::signals;
 
@@ -47,10 +48,13 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     let (progress, progress_loop) = Progress::new(ledger.clone(), config.progress_channel.clone());
     // Nothing waits for it; it ends with its last handle.
     drop(tokio::spawn(progress_loop.run()));
+    let registrar = Registrar::default();
+    let reading = tokio::spawn(registrar.clone().run(ledger.clone()));
     let context = Arc::new(Context {
         committer,
         ledger,
         progress,
+        registrar,
         has_credentials: credentials.is_some(),
         remote: Clients::new(
             config.remote_limits(),
@@ -67,13 +71,18 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
         replica,
         term: config.lease_term,
         batch: config.lease_batch,
+        held: config.max_held,
         in_flight: config.max_in_flight,
         idle: config.idle_interval,
     };
     tracing::info!(replica.id = %replica.0, "the worker leases");
 
     let mut work = tokio::spawn(async move {
-        Leaser::new(context, leasing).run().await;
+        let (leaser, holder_loop) = Leaser::new(context, leasing);
+        let holding = tokio::spawn(holder_loop.run());
+        leaser.run().await;
+        holding.await?;
+        reading.abort();
         // The committer's last handle went with the context: its loop ends when all is answered.
         commit_loop.await
     });
