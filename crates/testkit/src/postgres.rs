@@ -18,6 +18,19 @@ mod account;
 mod binaries;
 mod directory;
 
+/// Names and values, as on the command line.
+type Settings = &'static [(&'static str, &'static str)];
+
+/// Nothing in a test survives a power cut; killing the server is still safe.
+const FOR_TESTS: Settings = &[("fsync", "off"), ("full_page_writes", "off"), ("shared_buffers", "128MB")];
+
+const FOR_BENCHMARKS: Settings = &[
+    ("shared_preload_libraries", "pg_stat_statements"),
+    ("shared_buffers", "512MB"),
+    ("max_wal_size", "4GB"),
+    ("checkpoint_timeout", "30min"),
+];
+
 /// How long a cluster may take to come up; it takes about a second.
 const START: Duration = Duration::from_secs(60);
 
@@ -46,7 +59,15 @@ impl Postgres {
     /// # Errors
     /// No Postgres installed, or it does not start; the message carries the server's log.
     pub fn start() -> anyhow::Result<Self> {
-        Self::run(Directory::temporary()?, None)
+        Self::run(Directory::temporary()?, None, FOR_TESTS)
+    }
+
+    /// A cluster that is as durable as one in production, and that counts statements.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); and when `pg_stat_statements` is not installed.
+    pub fn start_for_benchmarks() -> anyhow::Result<Self> {
+        Self::run(Directory::temporary()?, None, FOR_BENCHMARKS)
     }
 
     /// Like [`start`](Self::start), but in `dir`, which is kept and may hold a cluster from an earlier run.
@@ -54,7 +75,7 @@ impl Postgres {
     /// # Errors
     /// As [`start`](Self::start); and when `dir` is in use or `port` is taken.
     pub fn start_in(dir: &Path, port: Option<u16>) -> anyhow::Result<Self> {
-        Self::run(Directory::kept(dir)?, port)
+        Self::run(Directory::kept(dir)?, port, FOR_TESTS)
     }
 
     /// The one server of this process: that of `DAVID_TEST_PG_URL`, or else a private one, started on first use.
@@ -126,7 +147,7 @@ impl Postgres {
         Ok(Self { base: base.to_owned(), cluster: None })
     }
 
-    fn run(directory: Directory, port: Option<u16>) -> anyhow::Result<Self> {
+    fn run(directory: Directory, port: Option<u16>, settings: Settings) -> anyhow::Result<Self> {
         let bin = binaries::find()?;
         let account = Account::for_server()?;
         if let Some(account) = account {
@@ -143,7 +164,7 @@ impl Postgres {
                 Some(port) => port,
                 None => TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port(),
             };
-            match Server::start(&bin, &directory, account, chosen) {
+            match Server::start(&bin, &directory, account, chosen, settings) {
                 Ok(server) => {
                     let base = format!("postgres://postgres@127.0.0.1:{chosen}");
                     return Ok(Self { base, cluster: Some(Cluster { server, directory, port: chosen }) });
@@ -193,7 +214,13 @@ struct Server {
 }
 
 impl Server {
-    fn start(bin: &Path, directory: &Directory, account: Option<Account>, port: u16) -> anyhow::Result<Self> {
+    fn start(
+        bin: &Path,
+        directory: &Directory,
+        account: Option<Account>,
+        port: u16,
+        settings: Settings,
+    ) -> anyhow::Result<Self> {
         let log = File::create(directory.log()).context("cannot write the server's log")?;
         let mut command = spawner::tied(&bin.join("postgres"), OnOrphaned::Interrupt);
         command.arg("-D").arg(directory.data()).arg("-k").arg(directory.path());
@@ -201,14 +228,13 @@ impl Server {
         for (name, value) in [
             ("port", port.as_str()),
             ("listen_addresses", "127.0.0.1"),
-            // Nothing in a test survives a power cut; killing the server is still safe.
-            ("fsync", "off"),
-            ("full_page_writes", "off"),
             ("max_connections", "200"),
-            ("shared_buffers", "128MB"),
             ("timezone", "UTC"),
             ("log_timezone", "UTC"),
-        ] {
+        ]
+        .iter()
+        .chain(settings)
+        {
             command.arg("-c").arg(format!("{name}={value}"));
         }
         command.current_dir(directory.path()).stdout(log.try_clone()?).stderr(log);

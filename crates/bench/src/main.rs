@@ -1,0 +1,67 @@
+//! `scripts/bench`: what durability costs, beside the bare SDK, against the same server in the same run.
+//!
+//! Ratios within one run are what counts: the machine is small, shared and noisy, and the server and the
+//! load live on it too. Every figure is measured several times; the table shows the median and the range.
+
+mod bare;
+mod figures;
+mod process;
+mod report;
+mod stand;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use report::Report;
+use stand::{Scale, Stand};
+
+/// Measures david-tasks beside the bare SDK.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    /// A tenth of everything, once: shows that it runs, not how fast
+    #[arg(long)]
+    quick: bool,
+    /// Only these figures, by letter
+    #[arg(long, value_delimiter = ',', value_name = "LETTER")]
+    only: Vec<String>,
+    /// Where the figures go as JSON (path)
+    #[arg(long, default_value = "target/bench.json", value_name = "FILE")]
+    json: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let scale = if args.quick { Scale::quick() } else { Scale::full() };
+    let wanted =
+        |letter: &str| args.only.is_empty() || args.only.iter().any(|only| only.eq_ignore_ascii_case(letter));
+    let mut report = Report::default();
+    // Idle first, since everything after it leaves rows behind.
+    let stand = Stand::new(scale).await?;
+    if wanted("I") {
+        figures::idle(&stand, &mut report).await?;
+    }
+    if wanted("A") || wanted("B") || wanted("H") {
+        figures::polling(&stand, &mut report).await?;
+    }
+    if wanted("J") {
+        figures::replicas(&stand, &mut report).await?;
+    }
+    if wanted("K") {
+        figures::kill(&stand, &mut report).await?;
+    }
+    if wanted("M") {
+        figures::cancel(&stand, &mut report).await?;
+    }
+    if wanted("L") {
+        figures::completion(&stand, &mut report).await?;
+    }
+    if wanted("F2") {
+        figures::whole_path(&stand, &mut report).await?;
+    }
+    report.write(&args.json)?;
+    println!("{report}");
+    Ok(())
+}

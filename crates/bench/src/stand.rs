@@ -1,0 +1,215 @@
+//! The test stand: a durable Postgres, one MCP server, and the product's own release binary.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use david_testkit::{Postgres, Replica, eventually};
+use serde_json::Value;
+use sqlx::PgPool;
+
+/// Requests in flight, everywhere.
+pub(crate) const CONCURRENCY: usize = 256;
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scale {
+    /// Tasks that work.
+    pub(crate) tasks: usize,
+    /// Length of one measurement.
+    pub(crate) window: Duration,
+    /// Measurements per figure.
+    pub(crate) repeats: usize,
+}
+
+impl Scale {
+    pub(crate) fn full() -> Self {
+        // A window as long as a lease holds one lease and one write of each row.
+        Self { tasks: 10_000, window: Duration::from_secs(30), repeats: 3 }
+    }
+
+    pub(crate) fn quick() -> Self {
+        Self { tasks: 1_000, window: Duration::from_secs(5), repeats: 1 }
+    }
+}
+
+/// Everything under load.
+pub(crate) struct Stand {
+    pub(crate) scale: Scale,
+    pub(crate) pool: PgPool,
+    pub(crate) url: String,
+    _server: Replica,
+    postgres: Postgres,
+    binaries: PathBuf,
+}
+
+/// What the database has done so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    pub(crate) wal: f64,
+    pub(crate) statements: f64,
+}
+
+impl Stand {
+    pub(crate) async fn new(scale: Scale) -> anyhow::Result<Self> {
+        let binaries = std::env::current_exe()?.parent().context("no folder of binaries")?.to_owned();
+        let postgres = Postgres::start_for_benchmarks()?;
+        let pool = PgPool::connect(&postgres.url("postgres")).await?;
+        sqlx::raw_sql("create extension pg_stat_statements").execute(&pool).await?;
+        david_schema::migrate(&pool).await?;
+        let server = Replica::command(binaries.join("testkit"), "")
+            .arg("mcp-server")
+            .arg("--poll-interval-ms")
+            .arg("1000")
+            .arg("--ttl-s")
+            .arg("0")
+            .start()?;
+        let url = eventually(Duration::from_secs(10), "the server says its URL", async || {
+            let logs = server.logs();
+            logs.split_whitespace()
+                .find(|word| word.starts_with("http://"))
+                .map(str::to_owned)
+                .ok_or(logs.clone())
+        })
+        .await?;
+        let stand = Self { scale, pool, url, _server: server, postgres, binaries };
+        stand.fresh().await?;
+        Ok(stand)
+    }
+
+    /// An empty schema with the server registered.
+    pub(crate) async fn fresh(&self) -> anyhow::Result<()> {
+        sqlx::raw_sql(
+            "truncate david.runs, david.mcp_server_registrations, david.mcp_task_events cascade;
+             select pg_stat_statements_reset()",
+        )
+        .execute(&self.pool)
+        .await?;
+        sqlx::query(
+            "insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key)
+             values ('reg', 'user', 'reg', $1, $1, 'reg')",
+        )
+        .bind(&self.url)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Adopts tasks, each in a Run of its own.
+    pub(crate) async fn adopt(&self, ids: &[String]) -> anyhow::Result<()> {
+        self.submit("work", ids.len(), Some(ids)).await
+    }
+
+    /// Submits calls, each in a Run of its own.
+    pub(crate) async fn submit(
+        &self,
+        tool: &str,
+        count: usize,
+        adopted: Option<&[String]>,
+    ) -> anyhow::Result<()> {
+        sqlx::query(
+            "insert into david.runs (id, user_id) select 'run_' || n, 'user' from generate_series(1, $1::bigint) n
+             on conflict do nothing",
+        )
+        .bind(i64::try_from(count)?)
+        .execute(&self.pool)
+        .await?;
+        sqlx::query(
+            "select count(david.submit_action('act_' || n, 'run_' || n, 'reg', $2, $2, '{\"seconds\": 0}',
+                                             p_remote_task_id => ($3::text[])[n]))
+               from generate_series(1, $1::int) n",
+        )
+        .bind(i32::try_from(count)?)
+        .bind(tool)
+        .bind(adopted.unwrap_or_default())
+        .execute(&self.pool)
+        .await?;
+        for statement in ["vacuum analyze david.mcp_action_tasks, david.actions, david.runs", "checkpoint"] {
+            sqlx::query(statement).execute(&self.pool).await?;
+        }
+        Ok(())
+    }
+
+    /// A replica of the product, as an operator would run it.
+    pub(crate) fn replica(&self) -> anyhow::Result<Replica> {
+        Replica::command(self.binaries.join("david-tasks"), &self.postgres.url("postgres"))
+            .arg("worker")
+            .env("DAVID_TASKS_LOG", "warn")
+            .env("DAVID_TASKS_TRUSTED_HOSTS", "127.0.0.1")
+            .env("DAVID_TASKS_MAX_HELD", "20000")
+            .env("DAVID_TASKS_MAX_IN_FLIGHT", CONCURRENCY.to_string())
+            .env("DAVID_TASKS_LEASE_BATCH", "500")
+            .env("DAVID_TASKS_POLL_CAP", "1s")
+            .start()
+    }
+
+    /// Ends replicas in good order.
+    pub(crate) async fn stop(&self, replicas: Vec<Replica>) -> anyhow::Result<()> {
+        for replica in &replicas {
+            replica.terminate()?;
+        }
+        for replica in &replicas {
+            let status = replica.wait_exit(Duration::from_secs(60)).await?;
+            ensure!(status.success(), "a replica ended with {status}: {}", replica.logs());
+        }
+        Ok(())
+    }
+
+    /// How often the server was asked about each task.
+    pub(crate) async fn gets(&self) -> anyhow::Result<BTreeMap<String, u64>> {
+        let ledger =
+            reqwest::get(self.url.replace("/mcp", "/ledger")).await?.error_for_status()?.text().await?;
+        let ledger: Value = serde_json::from_str(&ledger)?;
+        let gets = ledger.get("gets").and_then(Value::as_object).context("a ledger without gets")?;
+        Ok(gets.iter().map(|(id, count)| (id.clone(), count.as_u64().unwrap_or_default())).collect())
+    }
+
+    /// How many polls the server has seen.
+    pub(crate) async fn polls(&self) -> anyhow::Result<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+        Ok(self.gets().await?.values().sum::<u64>() as f64)
+    }
+
+    /// Waits until every one of these tasks was polled since `before`.
+    pub(crate) async fn until_polled(
+        &self,
+        ids: &[String],
+        before: &BTreeMap<String, u64>,
+    ) -> anyhow::Result<()> {
+        eventually(Duration::from_secs(180), "every task is polled", async || {
+            let gets = self.gets().await.map_err(|error| error.to_string())?;
+            let left = ids.iter().filter(|id| gets.get(*id) <= before.get(*id)).count();
+            if left == 0 { Ok(()) } else { Err(format!("{left} are not")) }
+        })
+        .await
+    }
+
+    /// Waits until this many Actions are finalised.
+    pub(crate) async fn until_finalised(&self, count: usize) -> anyhow::Result<()> {
+        eventually(Duration::from_secs(300), "every Action is finalised", async || {
+            let query = "select count(*) from david.mcp_action_tasks where phase = 'finalised'";
+            let done: i64 =
+                sqlx::query_scalar(query).fetch_one(&self.pool).await.map_err(|error| error.to_string())?;
+            if usize::try_from(done).is_ok_and(|done| done >= count) {
+                Ok(())
+            } else {
+                Err(format!("{done} are"))
+            }
+        })
+        .await
+    }
+
+    /// What the database has done so far, our own questions left out.
+    pub(crate) async fn work(&self) -> anyhow::Result<Work> {
+        let (wal, statements): (f64, f64) = sqlx::query_as(
+            "select (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8,
+                    coalesce(sum(calls), 0)::float8
+               from pg_stat_statements
+              where query like '%david.%' and query not like '%pg_stat_statements%' and query not like '%bench%'",
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Work { wal, statements })
+    }
+}
