@@ -25,8 +25,9 @@ pub(crate) struct Scale {
 
 impl Scale {
     pub(crate) fn full() -> Self {
-        // A window as long as a lease holds one lease and one write of each row.
-        Self { tasks: 10_000, window: Duration::from_secs(30), repeats: 3 }
+        // A window as long as a lease holds one lease and one write of each row. More polls are due
+        // than any of this can make, so that rates are compared and not timers.
+        Self { tasks: 20_000, window: Duration::from_secs(30), repeats: 3 }
     }
 
     pub(crate) fn quick() -> Self {
@@ -137,7 +138,7 @@ impl Stand {
             .arg("worker")
             .env("DAVID_TASKS_LOG", "warn")
             .env("DAVID_TASKS_TRUSTED_HOSTS", "127.0.0.1")
-            .env("DAVID_TASKS_MAX_HELD", "20000")
+            .env("DAVID_TASKS_MAX_HELD", "40000")
             .env("DAVID_TASKS_MAX_IN_FLIGHT", CONCURRENCY.to_string())
             .env("DAVID_TASKS_LEASE_BATCH", "500")
             .env("DAVID_TASKS_POLL_CAP", "1s")
