@@ -5,6 +5,7 @@
 
 mod bare;
 mod figures;
+mod load;
 mod process;
 mod report;
 mod stand;
@@ -29,11 +30,17 @@ struct Args {
     /// Where the figures go as JSON (path)
     #[arg(long, default_value = "target/bench.json", value_name = "FILE")]
     json: PathBuf,
+    /// Be the server under load, and nothing else
+    #[arg(long, hide = true)]
+    serve: bool,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    if args.serve {
+        return load::serve().await;
+    }
     let scale = if args.quick { Scale::quick() } else { Scale::full() };
     let wanted =
         |letter: &str| args.only.is_empty() || args.only.iter().any(|only| only.eq_ignore_ascii_case(letter));

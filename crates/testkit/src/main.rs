@@ -31,9 +31,6 @@ enum Command {
         /// How often its tasks ask to be polled, in milliseconds
         #[arg(long, default_value_t = 200)]
         poll_interval_ms: u64,
-        /// How long its tasks live, in seconds; for ever if 0
-        #[arg(long, default_value_t = 300)]
-        ttl_s: u64,
     },
 }
 
@@ -41,16 +38,15 @@ enum Command {
 async fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Postgres { dir, port } => postgres(&dir, port).await,
-        Command::McpServer { port, poll_interval_ms, ttl_s } => {
-            let default_ttl = (ttl_s > 0).then(|| Duration::from_secs(ttl_s));
-            mcp_server(port, Duration::from_millis(poll_interval_ms), default_ttl).await
+        Command::McpServer { port, poll_interval_ms } => {
+            mcp_server(port, Duration::from_millis(poll_interval_ms)).await
         }
     }
 }
 
-async fn mcp_server(port: u16, poll_interval: Duration, default_ttl: Option<Duration>) -> anyhow::Result<()> {
+async fn mcp_server(port: u16, poll_interval: Duration) -> anyhow::Result<()> {
     let listen = (Ipv4Addr::LOCALHOST, port).into();
-    let server = Server::start(Options { listen, poll_interval, default_ttl }).await?;
+    let server = Server::start(Options { listen, poll_interval, ..Options::default() }).await?;
     announce(&server.url())?;
     stop().await?;
     server.shutdown().await
