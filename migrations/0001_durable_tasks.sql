@@ -155,6 +155,11 @@ create table david.mcp_action_tasks (
     constraint tasks_remote_facts_have_remote_task check (
         remote_task_id is not null
         or (remote_status is null and remote_expires_at is null and remote_ttl_ms is null and poll_interval_ms is null)),
+    -- An infinite instant could not be read by anybody, and would stop every lease that meets it.
+    constraint tasks_instants_in_reach check (
+        execution_deadline between timestamptz '1970-01-01Z' and timestamptz '9999-12-31 23:59:59Z'
+        and due_at between timestamptz '1970-01-01Z' and timestamptz '9999-12-31 23:59:59Z'
+        and coalesce(remote_expires_at between timestamptz '1970-01-01Z' and timestamptz '9999-12-31 23:59:59Z', true)),
     constraint tasks_fence_orders_calls check (fence >= 0 and call_fence between 0 and fence),
     constraint tasks_counters_not_negative check (
         lapses >= 0 and attempt >= 0 and polls >= 0 and input_round >= 0

@@ -71,6 +71,10 @@ begin
         raise exception 'Action %: another live Action has this remote task', p_action_id
             using errcode = 'DT002', hint = 'A remote task belongs to one Action; nothing was changed.';
     end if;
+    if p_remote_expires_at not between timestamptz '1970-01-01Z' and timestamptz '9999-12-31 23:59:59Z' then
+        raise exception 'Action %: the remote expiry % is out of reach', p_action_id, p_remote_expires_at
+            using errcode = 'DT001', hint = 'Leave it out for a task without an expiry.';
+    end if;
     if p_remote_expires_at is not null and p_remote_task_id is null then
         raise exception 'Action %: a remote expiry needs a remote task', p_action_id using errcode = 'DT001';
     end if;

@@ -127,6 +127,7 @@ async fn settings_that_cannot_work_are_refused_with_the_reason() {
         (&["--lease-term", ""], 2, &["--lease-term", "write it like 500ms, 30s or 5m"]),
         (&["--lease-term", "366d"], 2, &["--lease-term", "cannot be longer than 365 days"]),
         (&["--poll-timeout", "25s"], 1, &["--lease-term 30s is too short for --poll-timeout 25s"]),
+        (&["--poll-timeout", "40s", "--lease-term", "60s"], 1, &["--poll-timeout 40s is too long", "25s"]),
         (&["--lease-batch", "0"], 1, &["--lease-batch must be more than zero"]),
         (&["--max-in-flight", "0"], 1, &["--max-in-flight must be more than zero"]),
         (&["--db-connections", "0"], 1, &["--db-connections must be more than zero"]),

@@ -21,6 +21,20 @@ pub struct Write {
     pub transition: Transition,
 }
 
+impl Write {
+    /// Roughly how much it sends to the database, in bytes: what came from a server.
+    pub fn weight(&self) -> usize {
+        match &self.transition {
+            Transition::Finish(finish) => finish.envelope.as_str().len(),
+            Transition::AwaitInput { requests, .. } => requests
+                .iter()
+                .map(|(key, request)| key.as_str().len() + request.to_string().len())
+                .fold(0, usize::saturating_add),
+            _ => 0,
+        }
+    }
+}
+
 /// What must still hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
@@ -165,7 +179,7 @@ impl NewRow {
     }
 }
 
-/// `tasks/update` must end within its poll time-out, which is shorter than this.
+/// `tasks/update` must end within its poll time-out, which the worker's settings keep below this.
 const SEND_LEASE: Duration = Duration::from_secs(30);
 
 /// A pair that cannot occur must not spin.

@@ -3,11 +3,12 @@
 //! A batch is whatever has gathered while the batch before it was written: no timer delays a lone
 //! row, and under load batches grow by themselves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use david_reconciler::{Fence, TaskId};
 use david_schema::{BatchAnswer, CommitError, Committed, Ledger, ReplicaId, Write, causes};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::crash;
@@ -15,6 +16,14 @@ use crate::crash;
 /// Writes in one transaction at most. Beyond a few hundred the gain is small (docs/performance.md
 /// will measure it), and one bad row sends all of them row by row.
 const BATCH: usize = 200;
+
+/// Bytes of results and questions in one transaction at most, unless a single row has more: a heavy
+/// transaction would run into the statement time-out and hold up every other row meanwhile.
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// Rows that are committed alone at the same time at most. Each may wait for a lock, and must leave
+/// connections for everything else.
+const ALONE: usize = 2;
 
 type Answer = oneshot::Sender<Result<Committed, CommitError>>;
 
@@ -35,13 +44,23 @@ pub(crate) struct CommitLoop {
     replica: ReplicaId,
     jobs: mpsc::Receiver<Job>,
     alone: TaskTracker,
+    turns: Arc<Semaphore>,
 }
 
 impl Committer {
     /// A committer and the loop behind it.
     pub(crate) fn new(ledger: Ledger, replica: ReplicaId) -> (Self, CommitLoop) {
         let (sender, jobs) = mpsc::channel(4 * BATCH);
-        (Self { jobs: sender }, CommitLoop { ledger, replica, jobs, alone: TaskTracker::new() })
+        (
+            Self { jobs: sender },
+            CommitLoop {
+                ledger,
+                replica,
+                jobs,
+                alone: TaskTracker::new(),
+                turns: Arc::new(Semaphore::new(ALONE)),
+            },
+        )
     }
 
     /// Commits one decision, once.
@@ -102,9 +121,16 @@ impl CommitLoop {
             let mut writes = Vec::with_capacity(gathered.len());
             let mut answers = Vec::with_capacity(gathered.len());
             let mut releases = Vec::new();
+            let mut bytes = 0_usize;
             for job in gathered.drain(..) {
                 match job {
                     Job::Commit(write, answer) => {
+                        let weight = write.weight();
+                        if bytes.saturating_add(weight) > BATCH_BYTES && !writes.is_empty() {
+                            self.commit(std::mem::take(&mut writes), std::mem::take(&mut answers)).await;
+                            bytes = 0;
+                        }
+                        bytes = bytes.saturating_add(weight);
                         writes.push(*write);
                         answers.push(answer);
                     }
@@ -137,7 +163,11 @@ impl CommitLoop {
                 BatchAnswer::Settled(result) => tell(answer, result),
                 BatchAnswer::Alone => {
                     let (ledger, replica) = (self.ledger.clone(), self.replica);
-                    self.alone.spawn(async move { tell(answer, ledger.commit_alone(replica, &write).await) });
+                    let turns = Arc::clone(&self.turns);
+                    self.alone.spawn(async move {
+                        let _turn = turns.acquire().await;
+                        tell(answer, ledger.commit_alone(replica, &write).await);
+                    });
                 }
             }
         }
@@ -147,6 +177,7 @@ impl CommitLoop {
 /// Whoever asked may be gone, at a shutdown past its grace; what is written stays written.
 fn tell(answer: Answer, result: Result<Committed, CommitError>) {
     if let Err(unheard) = answer.send(result) {
-        tracing::debug!(?unheard, "nobody waits for this commit any more");
+        // Not the error itself: Postgres may quote the row in it.
+        tracing::debug!(written = unheard.is_ok(), "nobody waits for this commit any more");
     }
 }

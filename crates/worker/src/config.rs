@@ -212,6 +212,12 @@ pub enum ConfigError {
         /// `--lease-term`.
         term: Duration,
     },
+    /// Answers on their way are leased for 30 s.
+    #[error("--poll-timeout {} is too long: 25s at most", humantime::format_duration(*poll))]
+    PollTooLong {
+        /// `--poll-timeout`.
+        poll: Duration,
+    },
     /// A setting that must be positive is zero.
     #[error("{flag} must be more than zero")]
     Zero {
@@ -251,6 +257,9 @@ impl WorkerConfig {
         ];
         if let Some((flag, _)) = positive.into_iter().find(|(_, zero)| *zero) {
             return Err(ConfigError::Zero { flag });
+        }
+        if self.poll_timeout > LONGEST_POLL {
+            return Err(ConfigError::PollTooLong { poll: self.poll_timeout });
         }
         if shortest_term(self.poll_timeout) > self.lease_term {
             return Err(ConfigError::PollOutlivesLease { poll: self.poll_timeout, term: self.lease_term });
@@ -322,6 +331,10 @@ fn channel(name: &str) -> Result<String, String> {
         _ => Err("a channel's name has 1 to 63 bytes".to_owned()),
     }
 }
+
+/// `tasks/update` must end, and be written, within the 30 s for which answers on their way are leased
+/// (DESIGN rule 4).
+const LONGEST_POLL: Duration = Duration::from_secs(25);
 
 /// Longer than any setting here makes sense, and short enough to be added to any date.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -179,8 +179,10 @@ impl Drive {
             Ok(committed) => {
                 story::tell(&self.leased, &write.transition, &committed);
                 // A Run may be cancelled while its call is on the wire: the id has no row then.
-                let kept = matches!(committed, Committed::Applied { .. })
-                    && matches!(write.transition, Transition::Track { .. });
+                // A lost lease means that an idempotent call was made again: that one may bring the same id.
+                let kept = matches!(committed, Committed::LeaseLost)
+                    || (matches!(committed, Committed::Applied { .. })
+                        && matches!(write.transition, Transition::Track { .. }));
                 if let (Some(id), false) = (remote, kept) {
                     orphan::cancel(&self.context, &self.leased, &target, &id).await;
                 }
@@ -323,6 +325,9 @@ impl Drive {
     /// The Action was deleted while its task was looked at. Nothing remembers the task but this
     /// replica, so it is cancelled, best effort, unless it has ended (DESIGN rule 8).
     async fn vanished(&self, transition: &Transition) {
+        if self.authority != Authority::Granted {
+            return;
+        }
         let over = match transition {
             Transition::Finish(finish) => finish.debt == CancelDebt::None,
             Transition::SettleCancel { .. } => true,

@@ -16,25 +16,12 @@ const TRIES: u32 = 4;
 /// server that restarts its ids may have given this one to somebody else (DESIGN rule 2).
 pub(crate) async fn cancel(context: &Context, leased: &Leased, target: &Target, id: &RemoteTaskId) {
     let action = &leased.task.action_id;
-    match context.ledger.may_cancel(&target.registration_id, id).await {
-        Ok(true) => {}
-        Ok(false) => {
-            tracing::warn!(
-                action.id = %action, remote.task = %id,
-                "the task id that came late is a live row's, or its server may not be talked to; it is not cancelled"
-            );
-            return;
-        }
-        Err(error) => {
-            tracing::warn!(
-                action.id = %action, remote.task = %id, error = causes(&error),
-                "nobody knows whether a live row holds the task id that came late; it is not cancelled"
-            );
-            return;
-        }
-    }
     let mut pause = Duration::from_millis(250);
     for _ in 0..TRIES {
+        // Before each try: much may have changed since the last.
+        if !may_cancel(context, leased, target, id).await {
+            return;
+        }
         let deadline = Instant::now() + context.poll_timeout;
         match context.remote.cancel_task(target, id, deadline).await {
             Ack::Acknowledged => {
@@ -52,4 +39,25 @@ pub(crate) async fn cancel(context: &Context, leased: &Leased, target: &Target, 
         }
     }
     tracing::warn!(action.id = %action, remote.task = %id, "a remote task that came too late could not be cancelled");
+}
+
+async fn may_cancel(context: &Context, leased: &Leased, target: &Target, id: &RemoteTaskId) -> bool {
+    let action = &leased.task.action_id;
+    match context.ledger.may_cancel(&target.registration_id, id).await {
+        Ok(true) => true,
+        Ok(false) => {
+            tracing::warn!(
+                action.id = %action, remote.task = %id,
+                "the task id that came late is a live row's, or its server may not be talked to; it is not cancelled"
+            );
+            false
+        }
+        Err(error) => {
+            tracing::warn!(
+                action.id = %action, remote.task = %id, error = causes(&error),
+                "nobody knows whether a live row holds the task id that came late; it is not cancelled"
+            );
+            false
+        }
+    }
 }

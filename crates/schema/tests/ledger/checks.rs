@@ -73,6 +73,13 @@ const ILLEGAL: &[(&str, &str, &str)] = &[
     ("tasks_remote_task_id_bounded", TASK, "phase = 'working', remote_task_id = repeat('x', 4097)"),
     ("tasks_remote_status_known", TASK, "phase = 'working', remote_task_id = 't', remote_status = 'paused'"),
     ("tasks_remote_facts_have_remote_task", TASK, "remote_ttl_ms = 1"),
+    ("tasks_instants_in_reach", TASK, "execution_deadline = 'infinity'"),
+    ("tasks_instants_in_reach", TASK, "due_at = '-infinity'"),
+    (
+        "tasks_instants_in_reach",
+        TASK,
+        "phase = 'working', remote_task_id = 't', remote_expires_at = '20000-01-01'",
+    ),
     ("tasks_fence_orders_calls", TASK, "call_fence = 1"),
     ("tasks_counters_not_negative", TASK, "attempt = -1"),
     (

@@ -78,6 +78,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     ("p_action_id => 'x', p_tool_name => 'tool', p_remote_tool_name => 'tool')", "DT001", "act_"),
     (
+        "p_action_id => 'act_x', p_tool_name => 'tool', p_remote_tool_name => 'tool', p_remote_task_id => 't', p_remote_expires_at => 'infinity')",
+        "DT001",
+        "out of reach",
+    ),
+    (
         "p_action_id => 'act_' || repeat('x', 61), p_tool_name => 'tool', p_remote_tool_name => 'tool')",
         "DT001",
         "64 characters",
