@@ -8,7 +8,7 @@ use david_testkit::{PgProxy, Postgres, Reply};
 const REPLICA: &str = env!("CARGO_BIN_EXE_replica");
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A stop this quick has waited for no request: they may take a minute here.
+/// A stop this quick has waited for no request: they may take 25 s here.
 const PROMPTLY: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn working_rows_are_given_back_untouched_and_at_once() {
     let server = world.raw_server().await.unwrap();
     server.on("tasks/get", Reply::Hang);
     let action = world.submit(Submission::raw()).await.unwrap();
-    let slow_polls = world.replica(REPLICA).env("DAVID_TASKS_POLL_TIMEOUT", "60s");
+    let slow_polls = world.replica(REPLICA).env("DAVID_TASKS_POLL_TIMEOUT", "25s");
     let replica = slow_polls.env("DAVID_TASKS_LEASE_TERM", "120s").start().unwrap();
     server.wait_for("tasks/get", 1, PATIENCE).await.unwrap();
     let fence: i64 = world.of(&action, "t.fence").await.unwrap();
