@@ -47,7 +47,7 @@ pub enum BatchAnswer {
 }
 
 impl Ledger {
-    /// Commits `writes`, at most one per row, without ever waiting for a lock. Every write gets an
+    /// Commits `writes`, at most one per row, without waiting for a row lock. Every write gets an
     /// answer of its own: one bad or locked row does not fail or stall the batch it travels in
     /// (rules 7 and 16).
     pub async fn commit_batch(&self, replica: ReplicaId, writes: &[Write]) -> Vec<BatchAnswer> {

@@ -1,8 +1,9 @@
 //! The locks of a commit.
 //!
 //! Their order is Run → Action → task, each sorted by id, the same as the cancel trigger's. A batch
-//! skips whatever somebody else holds, so it never waits while holding something, and cannot take
-//! part in a deadlock; what it skipped is committed alone afterwards, waiting, where a single chain
+//! skips whatever row somebody else holds, so it never waits for a row lock. (It may still wait on a
+//! unique index for a transaction that has inserted the same id and not committed; a deadlock there, or the
+//! statement time-out, sends it row by row.) What it skipped is committed alone afterwards, waiting, where a single chain
 //! in the common order cannot close a circle either.
 
 use std::collections::{BTreeSet, HashMap, HashSet};

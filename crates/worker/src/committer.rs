@@ -13,8 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::crash;
 
-/// Writes in one transaction at most. Beyond a few hundred the gain is small (docs/performance.md
-/// will measure it), and one bad row sends all of them row by row.
+/// Writes in one transaction at most. Beyond a few hundred the gain is small, and one bad row sends all of them row by row.
 const BATCH: usize = 200;
 
 /// Bytes of results and questions in one transaction at most, unless a single row has more: a heavy

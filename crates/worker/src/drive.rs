@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use david_reconciler::{
     Answer, Authority, CallReply, CancelDebt, Fence, Jitter, Observation, PhaseName, PollReply, RemoteTaskId,
-    Snapshot, Step, TaskId, Transition, UserId, authorise, decide, fit, plan, sentence,
+    Snapshot, Step, TaskId, Transition, decide, fit, plan, sentence,
 };
-use david_schema::{CommitError, Committed, Guard, Leased, Registered, Write, causes};
+use david_schema::{CommitError, Committed, Guard, Leased, Write, causes};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use crate::authority::authority_of;
 use crate::clock::LeaseClock;
 use crate::context::Context;
 use crate::crash;
@@ -402,21 +403,5 @@ impl Drive {
                 ..news.clone()
             });
         })
-    }
-}
-
-/// May we talk to this server for this user?
-fn authority_of(context: &Context, registered: Option<&Registered>, user: &UserId) -> Authority {
-    let endpoint = registered.map_or(Ok(()), |found| context.endpoints.check(&found.endpoint.url));
-    match authorise(registered.map(|found| &found.registration), user, endpoint) {
-        Authority::Granted
-            if !context.has_credentials
-                && registered.is_some_and(|found| found.endpoint.credential.is_some()) =>
-        {
-            let reason =
-                "The registration wants a bearer credential, and this worker has no source of credentials.";
-            Authority::NoCredential { reason: reason.to_owned() }
-        }
-        authority => authority,
     }
 }

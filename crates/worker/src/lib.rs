@@ -10,6 +10,7 @@
 //! There is no start-up recovery: a row found after a crash is leased like any other.
 
 pub mod audit;
+mod authority;
 mod cli;
 mod clock;
 mod committer;
