@@ -70,8 +70,9 @@ create unique index mcp_action_tasks_call_slot on david.mcp_action_tasks (regist
 -- ---------------------------------------------------------------------------------------------
 
 -- When work has piled up, or a server is closed, rows are leased lane by lane: a lane is what one server has in
--- one phase.
-create index mcp_action_tasks_lanes on david.mcp_action_tasks (registration_id, phase, due_at)
+-- one phase. In another collation than the columns', so that no query that looks for one row of a server takes
+-- this index for the one on its remote id, as a plan made while the table was empty would.
+create index mcp_action_tasks_lanes on david.mcp_action_tasks (registration_id collate "C", phase collate "C", due_at)
     where phase <> 'finalised';
 
 -- Cancels overtake: there are few of them, and somebody waits.

@@ -1,4 +1,4 @@
--- Intent: a commit that waits for a lock waits bounded; after that the row is tried again later.
+-- Intent: a commit that waits for a lock waits $1 at most: a batch hardly at all, a row of its own longer.
 -- Locks:  none.
 -- Index:  none.
-set local lock_timeout = '5s'
+select set_config('lock_timeout', $1::text, true) as "lock_timeout!"

@@ -7,6 +7,7 @@ select g.id,
        g.url,
        g.credential_id,
        g.enabled,
-       g.timeout_seconds
+       g.timeout_seconds,
+       g.max_calls
   from david.mcp_server_registrations g
  where g.id = any ($1::text[])

@@ -3,7 +3,7 @@
 --         the fence, and is skipped. Never a row in calling: a call may be on the wire [1].
 -- Index:  primary key.
 update david.mcp_action_tasks t
-   set due_at = now(), lapses = greatest(t.lapses - 1, 0), leased_by = null, updated_at = now()
+   set due_at = clock_timestamp(), lapses = greatest(t.lapses - 1, 0), leased_by = null, updated_at = now()
   from (
         select d.id
           from david.mcp_action_tasks d

@@ -7,4 +7,5 @@ select exists (
             where t.phase <> 'finalised'
               and t.lapses >= 2
               and t.due_at <= now()
+              and t.registration_id <> all ($1::text[])
        ) as "suspect!"

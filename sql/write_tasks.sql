@@ -21,13 +21,14 @@ update david.mcp_action_tasks t
        last_error        = w.last_error,
        input_round       = w.input_round,
        outcome           = w.outcome,
+       call_slot         = w.call_slot,
        finalised_at      = case when w.phase = 'finalised' then coalesce(t.finalised_at, now()) end,
        updated_at        = now()
   from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
               $7::bool[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[],
-              $13::int[], $14::int[], $15::bool[], $16::text[], $17::int[], $18::text[])
+              $13::int[], $14::int[], $15::bool[], $16::text[], $17::int[], $18::text[], $19::int[])
     as w (id, guard, phase, due_in, fence, call_fence,
           kept, remote_task_id, remote_status, remote_expires_at, remote_ttl_ms, poll_interval_ms,
-          attempt, polls, polled, last_error, input_round, outcome)
+          attempt, polls, polled, last_error, input_round, outcome, call_slot)
  where t.id = w.id
    and t.fence = w.guard

@@ -50,7 +50,8 @@ pub fn form(question: &str) -> Value {
     })
 }
 
-fn task(id: &str, status: &str) -> Value {
+/// A task in this status, as `tasks/get` shows it.
+pub fn task(id: &str, status: &str) -> Value {
     json!({
         "resultType": "complete",
         "taskId": id,

@@ -123,6 +123,8 @@ impl World {
             .env("DAVID_TASKS_POLL_TIMEOUT", "2s")
             .env("DAVID_TASKS_CALL_GRACE", "2s")
             .env("DAVID_TASKS_POLL_BASE", "100ms")
+            .env("DAVID_TASKS_BREAKER_BASE", "100ms")
+            .env("DAVID_TASKS_BREAKER_CAP", "400ms")
             .env("DAVID_TASKS_RETRY_BASE", "50ms")
             .env("DAVID_TASKS_RETRY_CAP", "200ms")
             .env("DAVID_TASKS_IDLE_INTERVAL", "20ms")

@@ -50,13 +50,21 @@ struct Tasks {
     last_error: Vec<Option<String>>,
     input_round: Vec<i32>,
     outcome: Vec<Option<&'static str>>,
+    call_slot: Vec<Option<i32>>,
 }
 
 impl Changes {
     /// Adds one row's part.
-    pub(crate) fn add(&mut self, write: &Write, new: &NewRow, row: &LockedRow, fence: Fence) {
+    pub(crate) fn add(
+        &mut self,
+        write: &Write,
+        new: &NewRow,
+        row: &LockedRow,
+        fence: Fence,
+        slot: Option<i32>,
+    ) {
         let leased = &write.leased;
-        self.tasks.push(row, new, fence);
+        self.tasks.push(row, new, fence, slot);
         self.events.tell(write, new, fence);
         if let Some(status) = action_status(&write.transition) {
             self.actions.0.push(leased.task.action_id.to_string());
@@ -153,7 +161,7 @@ impl Changes {
 }
 
 impl Tasks {
-    fn push(&mut self, row: &LockedRow, new: &NewRow, fence: Fence) {
+    fn push(&mut self, row: &LockedRow, new: &NewRow, fence: Fence, slot: Option<i32>) {
         let remote = new.remote.as_ref();
         self.id.push(row.id);
         self.guard.push(row.fence);
@@ -173,6 +181,7 @@ impl Tasks {
         self.last_error.push(new.last_error.clone());
         self.input_round.push(int(new.input_round));
         self.outcome.push(new.outcome.map(|outcome| outcome.as_str()));
+        self.call_slot.push(slot);
     }
 
     async fn write(self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
@@ -200,6 +209,7 @@ impl Tasks {
             &self.last_error as &[Option<String>],
             &self.input_round,
             &self.outcome as &[Option<&str>],
+            &self.call_slot as &[Option<i32>],
         )
         .execute(connection)
         .await?

@@ -14,6 +14,7 @@ use crate::changes::Changes;
 use crate::error::fault_of;
 use crate::hold::{Patience, hold};
 use crate::settle::{Verdict, settle};
+use crate::slots::{Slot, Slots};
 use crate::write::NewRow;
 use crate::{CommitError, Fault, Ledger, ReplicaId, Write};
 
@@ -25,6 +26,10 @@ pub enum Committed {
         /// The row's fence now.
         fence: Fence,
     },
+    /// The row was cancelled with its Run, as it should have been before.
+    Repaired,
+    /// As many calls are in flight as the server may have; nothing was written, and the lease is held.
+    Full,
     /// Somebody else leased or changed the row since; nothing was written.
     LeaseLost,
     /// The Action had ended otherwise; nothing was written.
@@ -47,7 +52,7 @@ pub enum BatchAnswer {
 }
 
 impl Ledger {
-    /// Commits `writes`, at most one per row, without waiting for a row lock. Every write gets an
+    /// Commits `writes`, at most one per row, without waiting for a row lock (nor long for anything else). Every write gets an
     /// answer of its own: one bad or locked row does not fail or stall the batch it travels in
     /// (rules 7 and 16).
     pub async fn commit_batch(&self, replica: ReplicaId, writes: &[Write]) -> Vec<BatchAnswer> {
@@ -99,22 +104,29 @@ impl Ledger {
     ) -> Result<Vec<Option<Committed>>, sqlx::Error> {
         self.run(async |connection| {
             let mut transaction = connection.begin().await?;
-            if patience == Patience::Wait {
-                sqlx::query_file!("../../sql/limit_lock_wait.sql").execute(&mut *transaction).await?;
-            }
+            let wait = patience.lock_timeout();
+            sqlx::query_file_scalar!("../../sql/limit_lock_wait.sql", wait)
+                .fetch_one(&mut *transaction)
+                .await?;
             let mut held = hold(&mut transaction, writes, patience).await?;
+            let mut slots = Slots::hold(&mut transaction, writes).await?;
 
             let mut settled = Vec::with_capacity(writes.len());
             let mut changes = Changes::default();
             for write in writes {
                 settled.push(held.take(write).map(|row| match (settle(&row, write), NewRow::of(write)) {
                     (Verdict::Apply(fence), Some(new)) => {
-                        changes.add(write, &new, &row, fence);
+                        let slot = match slots.take(write) {
+                            Slot::Full => return Committed::Full,
+                            Slot::Taken(slot) => Some(slot),
+                            Slot::NotNeeded => None,
+                        };
+                        changes.add(write, &new, &row, fence, slot);
                         Committed::Applied { fence }
                     }
+                    (Verdict::Already(fence), Some(_)) => Committed::Applied { fence },
                     // The repair was done with the Run; the row has moved unless it had ended before.
-                    (Verdict::Apply(fence) | Verdict::Already(fence), None)
-                    | (Verdict::Already(fence), Some(_)) => Committed::Applied { fence },
+                    (Verdict::Apply(_) | Verdict::Already(_), None) => Committed::Repaired,
                     (Verdict::Ended(outcome), _) => Committed::AlreadyFinalised { outcome },
                     (Verdict::Lost, _) => Committed::LeaseLost,
                 }));

@@ -1,10 +1,10 @@
 //! The locks of a commit.
 //!
 //! Their order is Run → Action → task, each sorted by id, the same as the cancel trigger's. A batch
-//! skips whatever row somebody else holds, so it never waits for a row lock. (It may still wait on a
-//! unique index for a transaction that has inserted the same id and not committed; a deadlock there, or the
-//! statement time-out, sends it row by row.) What it skipped is committed alone afterwards, waiting, where a single chain
-//! in the common order cannot close a circle either.
+//! skips whatever row somebody else holds, so it never waits for a row lock. It may still wait on a unique
+//! index, for a transaction that has inserted the same id and not committed, and for another batch that hands
+//! out slots: for a fifth of a second, and then it goes row by row. What it skipped is committed alone
+//! afterwards, waiting, where a single chain in the common order cannot close a circle either.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -22,6 +22,16 @@ pub(crate) enum Patience {
     Skip,
     /// Wait: for one row only.
     Wait,
+}
+
+impl Patience {
+    /// What it means for whatever else a commit may wait for.
+    pub(crate) fn lock_timeout(self) -> &'static str {
+        match self {
+            Self::Skip => "200ms",
+            Self::Wait => "5s",
+        }
+    }
 }
 
 /// The task rows that are held, with their Actions and Runs where those are written too.

@@ -42,6 +42,8 @@ pub struct Registered {
     pub registration: Registration,
     /// Where.
     pub endpoint: Endpoint,
+    /// `tools/call` requests in flight at most, all replicas together; none is without a bound.
+    pub max_calls: Option<u32>,
 }
 
 /// Where a registration's server is, and how it wants to be talked to.
@@ -74,7 +76,7 @@ pub struct BadRow {
     pub column: &'static str,
 }
 
-/// The columns of `lease.sql`.
+/// The columns of `read_leased.sql`.
 #[derive(Debug)]
 pub(crate) struct LeaseRow {
     pub(crate) id: i64,
@@ -105,11 +107,11 @@ pub(crate) struct LeaseRow {
     pub(crate) registration_enabled: Option<bool>,
     pub(crate) registration_timeout_seconds: Option<i32>,
     pub(crate) registration_input_policy: Option<String>,
+    pub(crate) registration_max_calls: Option<i32>,
     pub(crate) remote_tool_name: Option<String>,
     pub(crate) arguments: Option<String>,
     pub(crate) idempotent: Option<bool>,
     pub(crate) request_state: Option<Vec<u8>>,
-    pub(crate) now: i64,
 }
 
 /// One row of `registrations.sql`.
@@ -120,6 +122,7 @@ pub(crate) struct RegistrationRow {
     pub(crate) credential_id: Option<String>,
     pub(crate) enabled: bool,
     pub(crate) timeout_seconds: i32,
+    pub(crate) max_calls: Option<i32>,
 }
 
 impl RegistrationRow {
@@ -132,6 +135,7 @@ impl RegistrationRow {
                 request_timeout: Duration::from_secs(u64::from(count(self.timeout_seconds))),
             },
             endpoint: Endpoint { url: self.url, credential: self.credential_id.map(CredentialId::new) },
+            max_calls: self.max_calls.map(count),
         }
     }
 }
@@ -160,20 +164,22 @@ impl LeaseRow {
             credential_id: self.registration_credential_id.clone(),
             enabled: self.registration_enabled?,
             timeout_seconds: self.registration_timeout_seconds?,
+            max_calls: self.registration_max_calls,
         };
         Some(row.read())
     }
 
-    /// Into the reconciler's types. `inputs` are the row's own, `shared` the registrations of the same
-    /// lease so far.
+    /// Into the reconciler's types. `now` is the lease's, `inputs` are the row's own, `shared` the
+    /// registrations of the same lease so far.
     pub(crate) fn read(
         self,
+        now: Timestamp,
         inputs: &[InputRow],
         shared: &mut HashMap<String, Arc<Registered>>,
     ) -> Result<Leased, BadRow> {
         let id = TaskId(self.id);
         let bad = |column| BadRow { task: id, column };
-        let since = inputs.iter().map(|input| input.created_at).max().unwrap_or(self.now);
+        let since = inputs.iter().map(|input| input.created_at).max().unwrap_or(now.0);
         let (inputs, unreadable) = match inputs.iter().map(|input| input.read(id)).collect::<Result<_, _>>() {
             Ok(inputs) => (inputs, None),
             Err(bad) => (Vec::new(), Some(bad.column)),

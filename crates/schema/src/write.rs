@@ -186,28 +186,27 @@ const SEND_LEASE: Duration = Duration::from_secs(30);
 const IMPOSSIBLE_DELAY: Duration = Duration::from_secs(60);
 
 impl Leased {
-    /// The row as it is after `transition`, for a replica that goes on with it: committed after
+    /// Makes it the row as it is after `transition`, for a replica that goes on with it: committed after
     /// [`Transition::BeginCall`] and [`Transition::SendAnswers`], in memory only after
     /// [`Transition::Continue`] and [`Transition::Retry`] of a held row (DESIGN §7).
-    pub fn after(&self, transition: &Transition) -> Self {
-        let mut next = self.clone();
+    pub fn advance(&mut self, transition: &Transition) {
         match transition {
             Transition::BeginCall { .. } => {
-                next.task.phase = Phase::Calling { call_fence: self.task.fence };
+                self.task.phase = Phase::Calling { call_fence: self.task.fence };
             }
             Transition::SendAnswers { answers } => {
                 for answer in answers {
-                    for input in next.inputs.iter_mut().filter(|input| input.key == answer.key) {
+                    for input in self.inputs.iter_mut().filter(|input| input.key == answer.key) {
                         input.state = InputState::Sending(answer.response.clone());
                     }
                 }
             }
             Transition::Continue { remote, .. } => {
-                next.task.phase = Phase::Working { remote: bounded(remote) };
-                next.task.attempt = 0;
-                next.task.polls = next.task.polls.saturating_add(1);
+                self.task.phase = Phase::Working { remote: bounded(remote) };
+                self.task.attempt = 0;
+                self.task.polls = self.task.polls.saturating_add(1);
             }
-            Transition::Retry { attempt, .. } => next.task.attempt = *attempt,
+            Transition::Retry { attempt, .. } => self.task.attempt = *attempt,
             Transition::Requeue { .. }
             | Transition::Track { .. }
             | Transition::Wait { .. }
@@ -218,7 +217,6 @@ impl Leased {
             | Transition::RepairCancel
             | Transition::Impossible { .. } => {}
         }
-        next
     }
 }
 

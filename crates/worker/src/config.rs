@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use david_reconciler::{InputPolicy, Policy};
-use david_schema::ConnectOptions;
+use david_schema::{ConnectOptions, OpenFor};
 
 use crate::clock::shortest_term;
 use crate::credentials::{Broker, BrokerError, Source};
@@ -110,6 +110,11 @@ pub struct WorkerConfig {
     #[arg(long, env = "DAVID_TASKS_IDLE_INTERVAL", default_value = "200ms", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub idle_interval: Duration,
 
+    /// Whether the database wakes an idle replica at once, over a connection of its own. Switch it off behind
+    /// a pooler in transaction mode, where nothing is ever heard.
+    #[arg(long, env = "DAVID_TASKS_WAKE_UPS", default_value = "on", value_name = "SWITCH")]
+    pub wake_ups: Switch,
+
     /// Longest tasks/get, tasks/update or tasks/cancel may take (duration). A tools/call has its
     /// registration's own timeout_seconds.
     #[arg(long, env = "DAVID_TASKS_POLL_TIMEOUT", default_value = "10s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
@@ -139,6 +144,15 @@ pub struct WorkerConfig {
     /// Longest pause after a failure (duration).
     #[arg(long, env = "DAVID_TASKS_RETRY_CAP", default_value = "1m", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub retry_cap: Duration,
+
+    /// How long a server that failed five times in a row is left alone, by all replicas; it doubles as long
+    /// as it goes on failing (duration).
+    #[arg(long, env = "DAVID_TASKS_BREAKER_BASE", default_value = "5s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
+    pub breaker_base: Duration,
+
+    /// Longest a failing server is left alone before it is tried again (duration).
+    #[arg(long, env = "DAVID_TASKS_BREAKER_CAP", default_value = "1m", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
+    pub breaker_cap: Duration,
 
     /// How long after a call's own timeout a silent call is taken for lost (duration).
     #[arg(long, env = "DAVID_TASKS_CALL_GRACE", default_value = "30s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
@@ -173,6 +187,15 @@ pub struct WorkerConfig {
     /// ends its Action as outcome_unknown, so this covers the longest call: 300 s and its write.
     #[arg(long, env = "DAVID_TASKS_SHUTDOWN_GRACE", default_value = "310s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub shutdown_grace: Duration,
+}
+
+/// `on` or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    /// Do it.
+    On,
+    /// Do not.
+    Off,
 }
 
 /// `surface` or `fail`.
@@ -218,6 +241,12 @@ pub enum ConfigError {
         /// `--poll-timeout`.
         poll: Duration,
     },
+    /// What came of a call is written within the grace, or it counts as lost.
+    #[error("--call-grace {} is too short: {} at least, for the write after a call", humantime::format_duration(*grace), humantime::format_duration(SHORTEST_GRACE))]
+    GraceTooShort {
+        /// `--call-grace`.
+        grace: Duration,
+    },
     /// A setting that must be positive is zero.
     #[error("{flag} must be more than zero")]
     Zero {
@@ -252,6 +281,7 @@ impl WorkerConfig {
             ("--connect-timeout", self.connect_timeout.is_zero()),
             ("--poll-base", self.poll_base.is_zero()),
             ("--retry-base", self.retry_base.is_zero()),
+            ("--breaker-base", self.breaker_base.is_zero()),
             ("--statement-timeout", self.statement_timeout.is_zero()),
             ("--input-timeout", self.input_timeout.is_zero()),
         ];
@@ -270,7 +300,17 @@ impl WorkerConfig {
         if self.retry_base > self.retry_cap {
             return Err(ConfigError::Order { low: "--retry-base", high: "--retry-cap" });
         }
+        if self.breaker_base > self.breaker_cap {
+            return Err(ConfigError::Order { low: "--breaker-base", high: "--breaker-cap" });
+        }
+        if self.call_grace < SHORTEST_GRACE {
+            return Err(ConfigError::GraceTooShort { grace: self.call_grace });
+        }
         Ok(())
+    }
+
+    pub(crate) fn open_for(&self) -> OpenFor {
+        OpenFor { first: self.breaker_base, longest: self.breaker_cap }
     }
 
     pub(crate) fn connect_options(&self) -> ConnectOptions {
@@ -335,6 +375,9 @@ fn channel(name: &str) -> Result<String, String> {
 /// `tasks/update` must end, and be written, within the 30 s for which answers on their way are leased
 /// (DESIGN rule 4).
 const LONGEST_POLL: Duration = Duration::from_secs(25);
+
+/// What came of a call has to be written before it counts as lost.
+const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 
 /// Longer than any setting here makes sense, and short enough to be added to any date.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -1,14 +1,18 @@
 //! What every row in flight shares.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use david_reconciler::Policy;
 use david_schema::Ledger;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::committer::Committer;
 use crate::endpoint_policy::EndpointPolicy;
+use crate::full::FullServers;
+use crate::health::Health;
 use crate::progress::Progress;
 use crate::registrar::Registrar;
 use crate::remote::Clients;
@@ -27,6 +31,12 @@ pub(crate) struct Context {
     pub(crate) policy: Policy,
     /// Which URLs may be talked to.
     pub(crate) endpoints: EndpointPolicy,
+    /// Which servers are left alone.
+    pub(crate) health: Health,
+    /// Which servers have as many calls in flight as they may.
+    pub(crate) full: FullServers,
+    /// Rung when something may be due that was not a moment ago.
+    pub(crate) bell: Arc<Notify>,
     /// The registrations of held rows.
     pub(crate) registrar: Registrar,
     /// Whether bearer credentials are to be had at all.

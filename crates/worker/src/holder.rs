@@ -3,71 +3,83 @@
 //! A row that works is leased once per term and polled from memory (DESIGN §7). It waits here between its
 //! polls. Nothing is ever extended: when its next poll would not fit the lease any more, the row is written
 //! and given up, and drifts to whichever replica has room.
+//!
+//! A *flier* is a task that drives one row after the other for as long as rows are ready, so that under load
+//! a poll costs no task of its own.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use david_reconciler::{Fence, TaskId};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::time::Instant;
+use david_reconciler::{Fence, RegistrationId, TaskId};
+use futures::{FutureExt as _, StreamExt as _, stream};
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::context::Context;
-use crate::drive::{Drive, Held, Lane};
+use crate::drive::{Drive, Lane};
+use crate::queue::FairQueue;
 
 /// A call that found no room in this time is given back; another replica may have some.
 const CALL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where leased rows are handed in.
-#[derive(Debug, Clone)]
-pub(crate) struct Holder(mpsc::Sender<Order>);
+/// How often rows that wait in vain are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
 
-enum Order {
-    Take(Box<Drive>),
-    GiveBackAll(oneshot::Sender<()>),
+/// Rows given back at the same time: what the committer makes two batches of.
+const TOGETHER: usize = 400;
+
+/// Where leased rows are handed in.
+#[derive(Clone)]
+pub(crate) struct Holder(Arc<Shared>);
+
+struct Shared {
+    stopping: CancellationToken,
+    /// Calls in flight at most, and as many other requests.
+    most: usize,
+    state: Mutex<State>,
+    /// A row is due before the timer rings.
+    sooner: Notify,
+    landed: Notify,
+    fliers: TaskTracker,
 }
 
-impl Holder {
-    /// Drives a row now, and again whenever its next poll is due.
-    pub(crate) async fn take(&self, drive: Drive) {
-        if let Err(mpsc::error::SendError(Order::Take(drive))) =
-            self.0.send(Order::Take(Box::new(drive))).await
-        {
-            drive.release().await;
-        }
-    }
+#[derive(Default)]
+struct State {
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    /// The fence of the newest lease of each row. A row that was cancelled or answered is leased
+    /// again while its older lease still waits here; that one has nothing to do any more.
+    newest: HashMap<TaskId, Fence>,
+    calls: Bound,
+    polls: Bound,
+    /// Servers of which more wait than can be of use.
+    saturated: HashSet<RegistrationId>,
+    /// When the timer rings.
+    rings: Option<Instant>,
+    mode: Mode,
+}
 
-    /// Gives back every row that waits, so that whatever kills this replica does not condemn them
-    /// (DESIGN rule 16).
-    pub(crate) async fn give_back_all(&self) {
-        let (done, all_given_back) = oneshot::channel();
-        if self.0.send(Order::GiveBackAll(done)).await.is_ok() {
-            // Gone means that the replica stops, and gives everything back by itself.
-            drop(all_given_back.await);
-        }
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Mode {
+    #[default]
+    Working,
+    /// Whatever comes is given back.
+    Still,
 }
 
 /// One bound on what is in flight, and who waits for it.
+#[derive(Default)]
 struct Bound {
-    room: Arc<Semaphore>,
-    waiting: VecDeque<(Instant, Box<Drive>)>,
+    flying: usize,
+    queue: FairQueue<RegistrationId, Queued>,
 }
 
-impl Bound {
-    fn new(room: Arc<Semaphore>) -> Self {
-        Self { room, waiting: VecDeque::new() }
-    }
-
-    /// Room for the first that waits; for ever, when nobody does.
-    async fn free(&self) -> Option<OwnedSemaphorePermit> {
-        if self.waiting.is_empty() {
-            return std::future::pending().await;
-        }
-        Arc::clone(&self.room).acquire_owned().await.ok()
-    }
+struct Queued {
+    since: Instant,
+    drive: Box<Drive>,
 }
 
 /// A row between two looks, ordered by when the next is due.
@@ -96,180 +108,259 @@ impl Ord for Waiting {
     }
 }
 
-/// A look is over.
-struct Looked {
-    row: (TaskId, Fence),
-    held: Option<Held>,
-}
-
-/// The loop behind a [`Holder`].
-pub(crate) struct HolderLoop {
-    context: Arc<Context>,
-    orders: mpsc::Receiver<Order>,
-    looked: mpsc::UnboundedReceiver<Looked>,
-    look_over: mpsc::UnboundedSender<Looked>,
-    waiting: BinaryHeap<Reverse<Waiting>>,
-    /// The fence of the newest lease of each row. A row that was cancelled or answered is leased
-    /// again while its older lease still waits here; that one has nothing to do any more.
-    newest: HashMap<TaskId, Fence>,
-    calls: Bound,
-    polls: Bound,
-    flying: TaskTracker,
-}
-
-/// The bounds on what is in flight, shared with whoever wants to be alone.
-#[derive(Debug, Clone)]
-pub(crate) struct Lanes {
-    pub(crate) calls: Arc<Semaphore>,
-    pub(crate) polls: Arc<Semaphore>,
-}
-
-impl HolderLoop {
-    pub(crate) fn new(context: Arc<Context>, lanes: &Lanes) -> (Holder, Self) {
-        let (holder, orders) = mpsc::channel(1_000);
-        let (look_over, looked) = mpsc::unbounded_channel();
-        let this = Self {
-            context,
-            orders,
-            looked,
-            look_over,
-            waiting: BinaryHeap::new(),
-            newest: HashMap::new(),
-            calls: Bound::new(Arc::clone(&lanes.calls)),
-            polls: Bound::new(Arc::clone(&lanes.polls)),
-            flying: TaskTracker::new(),
-        };
-        (Holder(holder), this)
+impl State {
+    fn bound(&mut self, lane: Lane) -> &mut Bound {
+        match lane {
+            Lane::Call => &mut self.calls,
+            Lane::Poll => &mut self.polls,
+        }
     }
 
-    /// Runs until the replica stops and nothing is in flight any more.
-    pub(crate) async fn run(mut self) {
-        let stopping = self.context.stopping.clone();
-        loop {
-            let due = self.waiting.peek().map(|Reverse(waiting)| waiting.at);
-            let impatient = self.calls.waiting.front().map(|(since, _)| *since + CALL_PATIENCE);
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => break,
-                Some(looked) = self.looked.recv() => self.keep(looked),
-                Some(room) = self.polls.free() => {
-                    if let Some((_, drive)) = self.polls.waiting.pop_front() { self.launch(room, drive) }
-                }
-                Some(room) = self.calls.free() => {
-                    if let Some((_, drive)) = self.calls.waiting.pop_front() { self.launch(room, drive) }
-                }
-                Some(order) = self.orders.recv() => self.obey(order).await,
-                () = until(due) => self.wake(),
-                () = until(impatient) => {
-                    if let Some((_, drive)) = self.calls.waiting.pop_front() { self.give_back(*drive).await }
-                }
-            }
-        }
-        self.give_back_all().await;
-        self.flying.close();
-        let flying = self.flying.clone();
-        loop {
-            tokio::select! {
-                biased;
-                // A lease that was under way.
-                Some(order) = self.orders.recv() => {
-                    self.obey(order).await;
-                    self.give_back_all().await;
-                }
-                () = flying.wait() => break,
-            }
-        }
-        self.give_back_all().await;
+    fn is_newest(&self, row: (TaskId, Fence)) -> bool {
+        self.newest.get(&row.0) == Some(&row.1)
     }
 
-    async fn obey(&mut self, order: Order) {
-        match order {
-            Order::Take(drive) => {
-                let (task, fence) = drive.row();
-                self.newest.insert(task, fence);
-                self.queue(drive);
+    fn push(&mut self, drive: Box<Drive>, saturation: usize) {
+        let (server, rank) = (drive.server().clone(), drive.rank());
+        let bound = self.bound(drive.lane());
+        bound.queue.push(server.clone(), rank, Queued { since: Instant::now(), drive });
+        if bound.queue.waiting(&server) >= saturation {
+            self.saturated.insert(server);
+        }
+    }
+
+    /// The next row of this lane, when one may fly.
+    fn pop(&mut self, lane: Lane, most: usize, saturation: usize) -> Option<Box<Drive>> {
+        loop {
+            let bound = self.bound(lane);
+            let free = most.saturating_sub(bound.flying);
+            let (server, Queued { drive, .. }) = bound.queue.pop(free)?;
+            let left = bound.queue.waiting(&server);
+            if !self.is_newest(drive.row()) {
+                self.bound(lane).queue.landed(&server);
+                continue;
             }
-            Order::GiveBackAll(done) => {
-                self.give_back_all().await;
-                if done.send(()).is_err() {
-                    tracing::debug!("whoever wanted to be alone has been stopped");
-                }
+            self.bound(lane).flying += 1;
+            if left < saturation && self.saturated.contains(&server) {
+                self.saturated.remove(&server);
             }
+            return Some(drive);
         }
     }
 
     /// Those whose time has come.
-    fn wake(&mut self) {
+    fn wake(&mut self, saturation: usize) {
         let now = Instant::now();
         while self.waiting.peek().is_some_and(|Reverse(waiting)| waiting.at <= now) {
             let Some(Reverse(Waiting { drive, .. })) = self.waiting.pop() else { return };
-            let (task, fence) = drive.row();
-            if self.newest.get(&task) == Some(&fence) {
-                self.queue(drive);
+            if self.is_newest(drive.row()) {
+                self.push(drive, saturation);
             }
         }
     }
 
-    fn queue(&mut self, drive: Box<Drive>) {
-        let bound = match drive.lane() {
-            Lane::Call => &mut self.calls,
-            Lane::Poll => &mut self.polls,
-        };
-        bound.waiting.push_back((Instant::now(), drive));
+    /// Takes out those that wait in vain.
+    fn take_out_late(&mut self) -> Vec<Box<Drive>> {
+        let now = Instant::now();
+        let mut out = self
+            .calls
+            .queue
+            .take_out(|queued| queued.since + CALL_PATIENCE <= now || queued.drive.is_late(now));
+        out.extend(self.polls.queue.take_out(|queued| queued.drive.is_late(now)));
+        self.drop_stale(out.into_iter().map(|queued| queued.drive))
     }
 
-    fn launch(&self, room: OwnedSemaphorePermit, drive: Box<Drive>) {
-        let (row, over) = (drive.row(), self.look_over.clone());
-        self.flying.spawn(async move {
-            // In a task of its own: a panic of one row is no other's.
-            let look = tokio::spawn(drive.run());
-            let held = match look.await {
-                Ok(held) => held,
-                Err(error) => {
-                    tracing::error!(
-                        task.id = row.0.0,
-                        error = david_schema::causes(&error),
-                        "a row's drive panicked; the row lapses"
-                    );
-                    None
-                }
-            };
-            drop(room);
-            // The loop is gone only once everything in flight is over.
-            drop(over.send(Looked { row, held }));
-        });
-    }
-
-    fn keep(&mut self, looked: Looked) {
-        let newest = self.newest.get(&looked.row.0) == Some(&looked.row.1);
-        match looked.held {
-            Some(Held { at, drive }) if newest => {
-                self.waiting.push(Reverse(Waiting { at, drive: Box::new(drive) }));
-            }
-            _ if newest => drop(self.newest.remove(&looked.row.0)),
-            // Leased again meanwhile: this lease is stale.
-            _ => {}
-        }
-    }
-
-    async fn give_back_all(&mut self) {
-        while let Ok(looked) = self.looked.try_recv() {
-            self.keep(looked);
-        }
+    /// Takes out everything that is not in flight.
+    fn take_out_all(&mut self) -> Vec<Box<Drive>> {
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|Reverse(waiting)| waiting.drive);
-        let queued = self.calls.waiting.drain(..).chain(self.polls.waiting.drain(..)).map(|(_, drive)| drive);
-        for drive in waiting.chain(queued).collect::<Vec<_>>() {
-            self.give_back(*drive).await;
+        let calls = self.calls.queue.take_out(|_| true);
+        let polls = self.polls.queue.take_out(|_| true);
+        self.saturated.clear();
+        let queued = calls.into_iter().chain(polls).map(|queued| queued.drive);
+        self.drop_stale(waiting.chain(queued))
+    }
+
+    fn drop_stale(&mut self, drives: impl Iterator<Item = Box<Drive>>) -> Vec<Box<Drive>> {
+        let mut kept = Vec::new();
+        for drive in drives {
+            if self.is_newest(drive.row()) {
+                self.newest.remove(&drive.row().0);
+                kept.push(drive);
+            }
+        }
+        kept
+    }
+}
+
+impl Holder {
+    /// Holds rows, with so many calls in flight at most, and as many other requests.
+    pub(crate) fn new(stopping: CancellationToken, most: usize) -> Self {
+        Self(Arc::new(Shared {
+            stopping,
+            most,
+            state: Mutex::default(),
+            sooner: Notify::new(),
+            landed: Notify::new(),
+            fliers: TaskTracker::new(),
+        }))
+    }
+
+    /// Drives a row now, and again whenever its next poll is due.
+    pub(crate) async fn take(&self, drive: Drive) {
+        let drive = Box::new(drive);
+        let refused = {
+            let mut state = self.lock();
+            if state.mode == Mode::Still || self.0.stopping.is_cancelled() {
+                Some(drive)
+            } else {
+                let (task, fence) = drive.row();
+                state.newest.insert(task, fence);
+                state.push(drive, self.saturation());
+                self.launch(&mut state);
+                None
+            }
+        };
+        if let Some(drive) = refused {
+            drive.give_back().await;
         }
     }
 
-    async fn give_back(&mut self, drive: Drive) {
-        let (task, fence) = drive.row();
-        if self.newest.get(&task) == Some(&fence) {
-            self.newest.remove(&task);
-            drive.release().await;
+    /// Servers of which so many rows are ready that more would only wait here.
+    pub(crate) fn saturated(&self) -> Vec<RegistrationId> {
+        self.lock().saturated.iter().cloned().collect()
+    }
+
+    /// Gives back whatever is not in flight, and goes on so until told otherwise; returns when nothing is
+    /// in flight any more (DESIGN rule 16).
+    pub(crate) async fn stand_still(&self) {
+        let all = {
+            let mut state = self.lock();
+            state.mode = Mode::Still;
+            state.take_out_all()
+        };
+        give_back(all).await;
+        loop {
+            let landed = self.0.landed.notified();
+            let flying = {
+                let state = self.lock();
+                state.calls.flying + state.polls.flying
+            };
+            if flying == 0 {
+                return;
+            }
+            landed.await;
         }
     }
+
+    /// Ends [`Holder::stand_still`].
+    pub(crate) fn go_on(&self) {
+        self.lock().mode = Mode::Working;
+    }
+
+    /// Runs until the replica stops and nothing is in flight any more.
+    pub(crate) async fn run(self) {
+        let mut sweep = tokio::time::interval(SWEEP);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let due = {
+                let mut state = self.lock();
+                state.rings = state.waiting.peek().map(|Reverse(waiting)| waiting.at);
+                state.rings
+            };
+            tokio::select! {
+                biased;
+                () = self.0.stopping.cancelled() => break,
+                () = until(due) => {
+                    let mut state = self.lock();
+                    state.wake(self.saturation());
+                    self.launch(&mut state);
+                }
+                () = self.0.sooner.notified() => {}
+                _ = sweep.tick() => {
+                    let late = self.lock().take_out_late();
+                    give_back(late).await;
+                }
+            }
+        }
+        // From here on whoever lands or comes gives back by himself.
+        let all = self.lock().take_out_all();
+        give_back(all).await;
+        self.0.fliers.close();
+        self.0.fliers.wait().await;
+    }
+
+    /// Lets fly whatever may.
+    fn launch(&self, state: &mut State) {
+        for lane in [Lane::Poll, Lane::Call] {
+            while let Some(drive) = state.pop(lane, self.0.most, self.saturation()) {
+                self.0.fliers.spawn(self.clone().fly(lane, drive));
+            }
+        }
+    }
+
+    /// One row after the other, for as long as there are any.
+    async fn fly(self, lane: Lane, mut drive: Box<Drive>) {
+        loop {
+            let row = drive.row();
+            // A panic of one row is no other's.
+            let next = AssertUnwindSafe(drive.run()).catch_unwind().await.unwrap_or_else(|_panic| {
+                tracing::error!(task.id = row.0.0, "a row's drive panicked; the row lapses");
+                None
+            });
+            let server = drive.server().clone();
+            if let Some(back) = next.and_then(|at| self.keep(drive, at)) {
+                back.give_back().await;
+            }
+            let mut state = self.lock();
+            if next.is_none() && state.is_newest(row) {
+                state.newest.remove(&row.0);
+            }
+            let bound = state.bound(lane);
+            bound.flying -= 1;
+            bound.queue.landed(&server);
+            self.0.landed.notify_waiters();
+            let Some(another) = state.pop(lane, self.0.most, self.saturation()) else { return };
+            // One that landed may make room for more than one.
+            self.launch(&mut state);
+            drop(state);
+            drive = another;
+        }
+    }
+
+    /// Keeps a row until its next look. Returns it when it has to be given back instead.
+    fn keep(&self, drive: Box<Drive>, at: Instant) -> Option<Box<Drive>> {
+        let mut state = self.lock();
+        let row = drive.row();
+        if !state.is_newest(row) {
+            // Leased again meanwhile: this lease is stale.
+            return None;
+        }
+        if state.mode == Mode::Still || self.0.stopping.is_cancelled() {
+            state.newest.remove(&row.0);
+            return Some(drive);
+        }
+        if state.rings.is_none_or(|rings| at < rings) {
+            state.rings = Some(at);
+            self.0.sooner.notify_one();
+        }
+        state.waiting.push(Reverse(Waiting { at, drive }));
+        None
+    }
+
+    /// Twice what can be in flight: enough to be never idle.
+    fn saturation(&self) -> usize {
+        self.0.most * 2
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held; should it, what is in there is as good as before.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// So many at a time that the committer has batches to write.
+async fn give_back(drives: Vec<Box<Drive>>) {
+    stream::iter(drives).for_each_concurrent(TOGETHER, |drive| async move { drive.give_back().await }).await;
 }
 
 async fn until(at: Option<Instant>) {

@@ -11,6 +11,7 @@
 
 pub mod audit;
 mod authority;
+mod bell;
 mod cli;
 mod clock;
 mod committer;
@@ -20,16 +21,21 @@ pub mod crash;
 pub mod credentials;
 mod drive;
 pub mod endpoint_policy;
+mod full;
+mod health;
 mod holder;
+mod lanes;
 mod leaser;
 mod orphan;
 mod outgoing;
 mod progress;
+mod queue;
 mod registrar;
 pub mod remote;
 mod signals;
 mod story;
 mod telemetry;
+mod watermark;
 pub mod worker;
 
 pub use cli::main;

@@ -6,16 +6,19 @@ use david_schema::{Committed, Leased};
 /// Tells what came of one decision.
 pub(crate) fn tell(leased: &Leased, transition: &Transition, committed: &Committed) {
     let task = &leased.task;
-    let Committed::Applied { fence } = committed else {
-        tracing::info!(
-            run.id = %leased.run.id,
-            action.id = %task.action_id,
-            lease.fence = task.fence.0,
-            transition = transition.label(),
-            ?committed,
-            "a write came too late and changed nothing"
-        );
-        return;
+    let fence = match committed {
+        Committed::Applied { fence } => fence,
+        Committed::Repaired => &task.fence,
+        Committed::Full => {
+            return tracing::debug!(
+                action.id = %task.action_id,
+                registration.id = %task.registration_id,
+                "as many calls are in flight as the server may have; this one waits"
+            );
+        }
+        Committed::LeaseLost | Committed::AlreadyFinalised { .. } | Committed::Vanished => {
+            return too_late(leased, transition, committed);
+        }
     };
     match transition {
         Transition::Continue { .. } | Transition::Wait { .. } => tracing::trace!(
@@ -37,6 +40,17 @@ pub(crate) fn tell(leased: &Leased, transition: &Transition, committed: &Committ
             sentence(transition)
         ),
     }
+}
+
+fn too_late(leased: &Leased, transition: &Transition, committed: &Committed) {
+    tracing::info!(
+        run.id = %leased.run.id,
+        action.id = %leased.task.action_id,
+        lease.fence = leased.task.fence.0,
+        transition = transition.label(),
+        ?committed,
+        "a write came too late and changed nothing"
+    );
 }
 
 fn sentence(transition: &Transition) -> String {

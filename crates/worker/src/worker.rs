@@ -5,11 +5,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use david_schema::{Ledger, LevelError, ReplicaId, causes, check_level};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::bell;
 use crate::committer::Committer;
-use crate::config::WorkerConfig;
+use crate::config::{Switch, WorkerConfig};
 use crate::context::Context;
+use crate::full::FullServers;
+use crate::health::Health;
+use crate::holder::Holder;
 use crate::leaser::{Leaser, Leasing};
 use crate::progress::Progress;
 use crate::registrar::Registrar;
@@ -49,16 +54,28 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     // Nothing waits for it; it ends with its last handle.
     drop(tokio::spawn(progress_loop.run()));
     let registrar = Registrar::default();
-    let reading = tokio::spawn(registrar.clone().run(ledger.clone()));
+    let health = Health::new(config.open_for());
+    let bell = Arc::new(Notify::new());
+    // None of these writes an Action; they end with the process.
+    let mut helpers = vec![
+        tokio::spawn(registrar.clone().run(ledger.clone())),
+        tokio::spawn(health.clone().run(ledger.clone())),
+    ];
+    if config.wake_ups == Switch::On {
+        helpers.push(tokio::spawn(bell::listen(ledger.clone(), Arc::clone(&bell))));
+    }
     let context = Arc::new(Context {
         committer,
         ledger,
         progress,
         registrar,
+        health: health.clone(),
+        full: FullServers::default(),
+        bell,
         has_credentials: credentials.is_some(),
         remote: Clients::new(
             config.remote_limits(),
-            Access { endpoints: Some(config.endpoint_policy()), credentials },
+            Access { endpoints: Some(config.endpoint_policy()), credentials, health: Some(health) },
         )
         .context("the HTTP client cannot be set up")?,
         policy: config.policy(),
@@ -72,17 +89,19 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
         term: config.lease_term,
         batch: config.lease_batch,
         held: config.max_held,
-        in_flight: config.max_in_flight,
         idle: config.idle_interval,
     };
     tracing::info!(replica.id = %replica.0, "the worker leases");
 
+    let holder = Holder::new(stopping.clone(), config.max_in_flight as usize);
+    let leaser = Leaser::new(context, leasing, holder.clone());
     let mut work = tokio::spawn(async move {
-        let (leaser, holder_loop) = Leaser::new(context, leasing);
-        let holding = tokio::spawn(holder_loop.run());
+        let holding = tokio::spawn(holder.run());
         leaser.run().await;
         holding.await?;
-        reading.abort();
+        for helper in helpers {
+            helper.abort();
+        }
         // The committer's last handle went with the context: its loop ends when all is answered.
         commit_loop.await
     });

@@ -8,7 +8,7 @@ use std::time::Duration;
 use david_reconciler::{Outcome, Phase, Transition};
 use david_schema::{Committed, Leased, Ledger, ReplicaId};
 
-use crate::support::{Fixture, fail, late, succeed, track, try_commit, write};
+use crate::support::{Fixture, after, fail, late, succeed, track, try_commit, write};
 
 const RUNS: u32 = 75;
 const PER_RUN: u32 = 8;
@@ -48,7 +48,7 @@ async fn replica(ledger: Ledger, unfinished: Arc<AtomicU32>) {
             if let (Committed::Applied { .. }, begin @ Transition::BeginCall { .. }) =
                 (&committed, &write.transition)
             {
-                let calling = Arc::new(write.leased.after(begin));
+                let calling = Arc::new(after(&write.leased, begin));
                 let id = format!("t{}", calling.task.id);
                 try_commit(&ledger, me, late(&calling, track(&id))).await.unwrap();
             }

@@ -173,8 +173,8 @@ async fn a_row_that_lapses_twice_is_leased_only_by_those_who_lease_it_alone() {
         fixture.let_leases_lapse().await;
     }
     assert!(fixture.lease().await.is_empty(), "it may have killed two replicas");
-    assert!(fixture.ledger.suspect_due().await.unwrap());
-    let batch = fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap();
+    assert!(fixture.ledger.suspect_due(&[]).await.unwrap());
+    let batch = fixture.ledger.lease_suspect(fixture.replica, &[], TERM).await.unwrap();
     assert_eq!(batch.rows.len(), 1);
     let leased = std::sync::Arc::new(batch.rows.into_iter().next().unwrap());
     assert_eq!(leased.task.lapses, 2);

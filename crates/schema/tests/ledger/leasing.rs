@@ -90,7 +90,9 @@ async fn a_lease_reads_its_index_and_not_the_rows_that_are_not_due() {
     let statement = lease
         .replace("$1::bigint", "100")
         .replace("$2::uuid", "gen_random_uuid()")
-        .replace("$3::bigint", "1000");
+        .replace("$3::bigint", "1000")
+        .replace("$4::bigint", "100")
+        .replace("$5::bigint", "0");
     let plan: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
         "explain (analyze, buffers, costs off, timing off) {statement}"
     )))
@@ -114,7 +116,7 @@ async fn nothing_due_is_an_empty_batch() {
     let fixture = Fixture::new().await;
     let batch = fixture.ledger.lease(fixture.replica, 10, TERM).await.unwrap();
     assert!(batch.rows.is_empty() && batch.bad.is_empty() && batch.now.is_none());
-    assert!(!fixture.ledger.suspect_due().await.unwrap());
+    assert!(!fixture.ledger.suspect_due(&[]).await.unwrap());
 }
 
 #[tokio::test]
@@ -123,21 +125,21 @@ async fn a_suspect_is_leased_alone_and_by_nobody_who_leases_a_batch() {
     fixture.sql("update david.mcp_action_tasks set lapses = 2 where id in (select min(id) from david.mcp_action_tasks union select max(id) from david.mcp_action_tasks)").await;
     assert_eq!(fixture.lease().await.len(), 3);
     for _ in 0..2 {
-        assert!(fixture.ledger.suspect_due().await.unwrap());
-        let batch = fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap();
+        assert!(fixture.ledger.suspect_due(&[]).await.unwrap());
+        let batch = fixture.ledger.lease_suspect(fixture.replica, &[], TERM).await.unwrap();
         assert_eq!(batch.rows.iter().map(|row| row.task.lapses).collect::<Vec<_>>(), [2]);
     }
-    assert!(!fixture.ledger.suspect_due().await.unwrap());
-    assert!(fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap().rows.is_empty());
+    assert!(!fixture.ledger.suspect_due(&[]).await.unwrap());
+    assert!(fixture.ledger.lease_suspect(fixture.replica, &[], TERM).await.unwrap().rows.is_empty());
 }
 
 #[tokio::test]
 async fn rows_without_lapses_are_not_leased_as_suspects() {
     let fixture = queued(3).await;
-    assert!(!fixture.ledger.suspect_due().await.unwrap());
-    assert!(fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap().rows.is_empty());
+    assert!(!fixture.ledger.suspect_due(&[]).await.unwrap());
+    assert!(fixture.ledger.lease_suspect(fixture.replica, &[], TERM).await.unwrap().rows.is_empty());
     fixture.sql("update david.mcp_action_tasks set lapses = 1").await;
-    assert!(fixture.ledger.lease_suspect(fixture.replica, TERM).await.unwrap().rows.is_empty());
+    assert!(fixture.ledger.lease_suspect(fixture.replica, &[], TERM).await.unwrap().rows.is_empty());
     assert_eq!(fixture.lease().await.len(), 3);
 }
 

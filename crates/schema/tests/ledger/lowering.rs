@@ -9,7 +9,7 @@ use david_reconciler::{
 use david_schema::Committed;
 
 use crate::starts::{ATTEMPT, POLLS, Start, given, name_was_sent, send_name};
-use crate::support::{Fixture, asks, fail, fail_owing, remote};
+use crate::support::{Fixture, after, asks, fail, fail_owing, remote};
 
 /// 9999-12-31, the latest instant that is stored.
 const END_OF_TIME: Timestamp = Timestamp(253_402_214_400_000_000);
@@ -231,7 +231,7 @@ async fn a_replica_that_holds_on_to_a_row_knows_what_the_next_lease_would_read()
     {
         let fixture = Fixture::new().await;
         let leased = start.reach(&fixture).await;
-        let held = leased.after(&transition);
+        let held = after(&leased, &transition);
         fixture.commit(start.write(&leased, transition)).await;
         assert!(fixture.row("a").await.leased, "the row stays with its replica");
         fixture.let_leases_lapse().await;

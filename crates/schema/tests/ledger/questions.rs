@@ -6,7 +6,7 @@ use david_reconciler::{Answer, InputKey, InputState, InputSubject, RequestState,
 use david_schema::Committed;
 use serde_json::json;
 
-use crate::support::{Fixture, asks, late, remote, retry, write};
+use crate::support::{Fixture, after, asks, late, remote, retry, write};
 
 /// A task that asks `name` and `city`.
 async fn asking() -> Fixture {
@@ -109,7 +109,7 @@ async fn answers_are_marked_before_they_leave_and_after_they_are_acknowledged() 
         answers: vec![Answer { key: InputKey::new("name"), response: json!({ "action": "accept" }) }],
     };
     fixture.commit(write(&leased, send.clone())).await;
-    assert_eq!(leased.after(&send).inputs[0].state, InputState::Sending(json!({ "action": "accept" })));
+    assert_eq!(after(&leased, &send).inputs[0].state, InputState::Sending(json!({ "action": "accept" })));
     fixture.let_leases_lapse().await;
     let found = fixture.lease_one().await;
     assert_eq!(found.inputs[0].state, InputState::Sending(json!({ "action": "accept" })));

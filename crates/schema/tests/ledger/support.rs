@@ -93,7 +93,7 @@ impl Fixture {
         let begin = Transition::BeginCall { lease: Duration::from_secs(60) };
         let committed = self.commit(write(&leased, begin.clone())).await;
         assert!(matches!(committed, Committed::Applied { .. }), "{committed:?}");
-        Arc::new(leased.after(&begin))
+        Arc::new(after(&leased, &begin))
     }
 
     /// Takes the one due row on to `working` with this remote id, and leaves it due.
@@ -253,4 +253,11 @@ pub(crate) async fn waits_for_a_lock(fixture: &Fixture, text: &str) {
     })
     .await
     .unwrap();
+}
+
+/// The row as a replica that goes on with it knows it.
+pub(crate) fn after(leased: &Leased, transition: &Transition) -> Leased {
+    let mut next = leased.clone();
+    next.advance(transition);
+    next
 }

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rmcp::{Peer, RoleClient};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::credentials::{Bearer, CredentialError, Source};
+use crate::health::Health;
 
 use super::connect::{Client, connect};
 use super::failure::Failure;
@@ -16,13 +18,24 @@ use super::progress::Listeners;
 use super::transport::PostOnly;
 use super::{Access, Limits, Target};
 
+/// How often clients that are dead or were not used for long are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// The clients of one replica.
 #[derive(Debug)]
 pub struct Clients {
     pub(super) limits: Limits,
     http: PostOnly,
     credentials: Option<Arc<Source>>,
-    entries: Mutex<HashMap<Target, Entry>>,
+    pub(super) health: Option<Health>,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug)]
+struct Entries {
+    slots: HashMap<Target, Entry>,
+    /// When dead and idle ones were looked for.
+    swept: Instant,
 }
 
 #[derive(Debug, Clone)]
@@ -50,6 +63,17 @@ pub(super) struct Lent {
     slot: Arc<Slot>,
 }
 
+impl Lent {
+    fn new(client: &Client, slot: &Arc<Slot>) -> Self {
+        Self {
+            peer: client.peer().clone(),
+            listeners: client.listeners().clone(),
+            oversized: client.oversized().clone(),
+            slot: Arc::clone(slot),
+        }
+    }
+}
+
 impl Clients {
     /// No client is made before it is needed.
     ///
@@ -57,21 +81,29 @@ impl Clients {
     /// When the HTTP client cannot be set up, for want of trusted certificates for example.
     pub fn new(limits: Limits, access: Access) -> Result<Self, reqwest::Error> {
         let http = PostOnly::new(&limits, access.endpoints)?;
-        Ok(Self { http, credentials: access.credentials, limits, entries: Mutex::default() })
+        let entries = Entries { slots: HashMap::new(), swept: Instant::now() };
+        Ok(Self {
+            http,
+            credentials: access.credentials,
+            health: access.health,
+            limits,
+            entries: Mutex::new(entries),
+        })
     }
 
     /// A connected client, by `deadline`.
     pub(super) async fn lend(&self, target: &Target, deadline: Instant) -> Result<Lent, Failure> {
         let came = Instant::now();
-        let slot = self.entry(target);
+        let slot = self.entry(target, came);
+        if let Some(client) = slot.client.get() {
+            return Ok(Lent::new(client, &slot));
+        }
         let connected = slot.client.get_or_try_init(|| self.attempt(target, &slot, came));
         let client = match tokio::time::timeout_at(deadline, connected).await {
             Ok(connected) => connected?,
             Err(_elapsed) => return Err(Failure::connect_timeout()),
         };
-        let (peer, listeners) = (client.peer().clone(), client.listeners().clone());
-        let oversized = client.oversized().clone();
-        Ok(Lent { peer, listeners, oversized, slot })
+        Ok(Lent::new(client, &slot))
     }
 
     /// One attempt at a handshake, which is good for all that were there before it ended: a server in
@@ -105,25 +137,37 @@ impl Clients {
     /// The next request makes a client of its own; those that this one is lent to keep it.
     pub(super) fn retire(&self, target: &Target, lent: &Lent) {
         let mut entries = lock(&self.entries);
-        if entries.get(target).is_some_and(|entry| Arc::ptr_eq(&entry.slot, &lent.slot)) {
-            entries.remove(target);
+        if entries.slots.get(target).is_some_and(|entry| Arc::ptr_eq(&entry.slot, &lent.slot)) {
+            entries.slots.remove(target);
         }
     }
 
     /// The target's cell. A client whose transport has died is replaced, and those that nobody has
     /// used for long are closed.
-    fn entry(&self, target: &Target) -> Arc<Slot> {
-        let now = Instant::now();
+    fn entry(&self, target: &Target, now: Instant) -> Arc<Slot> {
         let mut entries = lock(&self.entries);
-        entries.retain(|other, entry| {
-            let dead = entry.slot.client.get().is_some_and(|client| client.peer().is_transport_closed());
-            let idle = now.duration_since(entry.used) > self.limits.idle && other != target;
-            !dead && !idle
-        });
-        let entry =
-            entries.entry(target.clone()).or_insert_with(|| Entry { slot: Arc::default(), used: now });
-        entry.used = now;
-        Arc::clone(&entry.slot)
+        if now.duration_since(entries.swept) >= SWEEP {
+            entries.swept = now;
+            let idle = self.limits.idle;
+            entries.slots.retain(|_, entry| !entry.is_dead() && now.duration_since(entry.used) <= idle);
+        }
+        match entries.slots.get_mut(target) {
+            Some(entry) if !entry.is_dead() => {
+                entry.used = now;
+                Arc::clone(&entry.slot)
+            }
+            _ => {
+                let slot = Arc::<Slot>::default();
+                entries.slots.insert(target.clone(), Entry { slot: Arc::clone(&slot), used: now });
+                slot
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn is_dead(&self) -> bool {
+        self.slot.client.get().is_some_and(|client| client.peer().is_transport_closed())
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Failure {
 enum Kind {
     /// It never left this machine whole: refused, DNS, TLS, or the handshake before it failed.
     NeverSent,
+    /// The source of credentials is in trouble: nothing was sent, and it says nothing of the server.
+    NoCredential,
     /// 401 or 403, or there is no credential to show.
     Unauthorised,
     /// The server's name leads to an address that the endpoint policy forbids.
@@ -62,7 +64,7 @@ enum Kind {
 impl Kind {
     /// Of a handshake, most failures say only that the request behind it was not sent. These say more.
     fn is_told_of_a_handshake(&self) -> bool {
-        matches!(self, Self::Unauthorised | Self::RateLimited | Self::EndpointForbidden)
+        matches!(self, Self::Unauthorised | Self::RateLimited | Self::EndpointForbidden | Self::NoCredential)
     }
 }
 
@@ -88,7 +90,7 @@ impl Failure {
     pub(super) fn of_credential(error: &CredentialError) -> Self {
         let kind = match error {
             CredentialError::Missing(_) => Kind::Unauthorised,
-            CredentialError::Unavailable(_) => Kind::NeverSent,
+            CredentialError::Unavailable(_) => Kind::NoCredential,
         };
         Self::new(kind, error.to_string())
     }
@@ -223,6 +225,7 @@ impl Failure {
             Kind::SessionOver => true,
             Kind::JsonRpc(error) => HANDSHAKE_OUTDATED.contains(&error.code.0),
             Kind::NeverSent
+            | Kind::NoCredential
             | Kind::EndpointForbidden
             | Kind::Unauthorised
             | Kind::RateLimited
@@ -230,6 +233,16 @@ impl Failure {
             | Kind::TooLarge
             | Kind::Lost => false,
         }
+    }
+
+    /// Whether the server gave no answer at all, neither a refusal nor an unreadable one.
+    pub(super) fn is_silence(&self) -> bool {
+        matches!(self.kind, Kind::NeverSent | Kind::Lost)
+    }
+
+    /// What happened, one sentence.
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
     }
 
     /// Whether the tool list is worth reading again.
@@ -246,7 +259,7 @@ impl Failure {
         let Self { kind, detail, retry_after } = self;
         let not_executed = |proof, detail| CallReply::NotExecuted { proof, detail, retry_after };
         match kind {
-            Kind::NeverSent => not_executed(NotExecuted::NeverSent, detail),
+            Kind::NeverSent | Kind::NoCredential => not_executed(NotExecuted::NeverSent, detail),
             Kind::Unauthorised => not_executed(NotExecuted::Unauthorised, detail),
             Kind::EndpointForbidden => not_executed(NotExecuted::EndpointForbidden, detail),
             Kind::RateLimited => not_executed(NotExecuted::RateLimited, detail),
@@ -282,7 +295,7 @@ impl Failure {
             Kind::Malformed | Kind::SessionOver => Refusal::Malformed { detail },
             // An error without a meaning of its own may be a server in trouble: its HTTP status, 500
             // perhaps, is lost.
-            Kind::JsonRpc(_) | Kind::NeverSent | Kind::RateLimited | Kind::Lost => {
+            Kind::JsonRpc(_) | Kind::NeverSent | Kind::NoCredential | Kind::RateLimited | Kind::Lost => {
                 Refusal::Transient(Trouble { detail, retry_after })
             }
         })

@@ -30,6 +30,7 @@ use serde_json::{Map, Value};
 
 use crate::credentials::Source;
 use crate::endpoint_policy::EndpointPolicy;
+use crate::health::Health;
 
 pub use clients::Clients;
 pub use facts::{ServerFacts, TasksExtension};
@@ -53,6 +54,8 @@ pub struct Access {
     pub endpoints: Option<EndpointPolicy>,
     /// Where bearer tokens come from.
     pub credentials: Option<Arc<Source>>,
+    /// Who is told how each request ended.
+    pub health: Option<Health>,
 }
 
 /// One `tools/call`.

@@ -102,6 +102,25 @@ impl Clients {
         deadline: Instant,
         listener: Option<Listener>,
     ) -> Result<ServerResult, Failure> {
+        let began = Instant::now();
+        let result = self.exchange(target, request, deadline, listener).await;
+        if let Some(health) = &self.health {
+            let answered = match &result {
+                Err(failure) if failure.is_silence() => Err(failure.detail()),
+                Ok(_) | Err(_) => Ok(began.elapsed()),
+            };
+            health.seen(&target.registration_id, answered);
+        }
+        result
+    }
+
+    async fn exchange(
+        &self,
+        target: &Target,
+        request: ClientRequest,
+        deadline: Instant,
+        listener: Option<Listener>,
+    ) -> Result<ServerResult, Failure> {
         let lent = self.lend(target, deadline).await?;
         if Instant::now() >= deadline {
             return Err(Failure::connect_timeout());

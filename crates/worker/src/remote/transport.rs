@@ -136,6 +136,19 @@ impl StreamableHttpClient for PostOnly {
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let (request, timeout) = (request_id(&message), self.post_timeout(&message));
+        if self.bearer.is_none() && timeout.is_none() {
+            // Most of what is sent: nothing to copy for a second try.
+            let http = &self.http;
+            let post = http.post_message_with_response_limits(
+                uri,
+                message,
+                session_id,
+                None,
+                custom_headers,
+                limits,
+            );
+            return Ok(self.oversized.watch(request, post.await?));
+        }
         let post = self.authorised(move |token| {
             self.http.post_message_with_response_limits(
                 Arc::clone(&uri),

@@ -9,7 +9,8 @@ use crate::support::{Caller, word_of_call, word_of_poll};
 
 fn caller(server: &RawServer, trusted: &[&str]) -> Caller {
     let trusted_hosts = trusted.iter().map(|&host| host.to_owned()).collect();
-    let access = Access { endpoints: Some(EndpointPolicy { trusted_hosts }), credentials: None };
+    let access =
+        Access { endpoints: Some(EndpointPolicy { trusted_hosts }), credentials: None, health: None };
     let url = format!("http://localhost:{}/mcp", server.address().port());
     let target = Target { url, ..Caller::of(server).target };
     Caller { clients: Clients::new(Limits::default(), access).unwrap(), target }

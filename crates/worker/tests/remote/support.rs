@@ -34,7 +34,7 @@ impl Caller {
 
     /// One that has to show credential `cred_1`, and gets it from `source`.
     pub(crate) fn with_credential(server: &RawServer, source: Source) -> Self {
-        let access = Access { endpoints: None, credentials: Some(Arc::new(source)) };
+        let access = Access { endpoints: None, credentials: Some(Arc::new(source)), health: None };
         let target = Target { credential: Some(CredentialId::new("cred_1")), ..Self::of(server).target };
         Self { clients: Clients::new(Limits::default(), access).unwrap(), target }
     }

@@ -1,0 +1,33 @@
+-- Intent: up to $1 rows of closed servers ($4) whose deadline or expiry has come: they end without the server's
+--         help. $2 is the replica, $3 the lease in microseconds.
+-- Locks:  the leased task rows, for update; rows locked by anybody else are skipped, so this
+--         statement never waits.
+-- Index:  mcp_action_tasks_lanes, all that is due on these servers: run it every few seconds only. The primary
+--         key to write.
+with due as materialized (
+    select d.id, d.due_at
+      from david.mcp_action_tasks d
+     where d.registration_id collate "C" = any ($4::text[])
+       and d.phase <> 'finalised'
+       and d.outcome is null
+       and d.due_at <= now()
+       and d.lapses < 2
+       and least(d.execution_deadline, d.remote_expires_at) <= now()
+     limit $1::bigint
+       for update skip locked
+), leased as (
+    update david.mcp_action_tasks t
+       set due_at     = now() + $3::bigint * interval '1 microsecond',
+           fence      = t.fence + 1,
+           lapses     = t.lapses + 1,
+           leased_by  = $2::uuid,
+           updated_at = now()
+     where t.id = any (array(select id from due))
+ returning t.id, t.fence
+)
+select l.id                                          as "id!",
+       l.fence                                       as "fence!",
+       (extract(epoch from now()) * 1000000)::bigint as "now!",
+       (select (extract(epoch from min(d.due_at)) * 1000000)::bigint from due d) as "oldest?",
+       (select (extract(epoch from max(d.due_at)) * 1000000)::bigint from due d) as "newest?"
+  from leased l
