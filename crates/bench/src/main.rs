@@ -13,9 +13,14 @@ mod stand;
 use std::path::PathBuf;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 
 use report::Report;
 use stand::{Scale, Stand};
+
+/// The product's, so that the bare SDK is not slower for want of it.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Measures david-tasks beside the bare SDK.
 #[derive(Debug, Parser)]

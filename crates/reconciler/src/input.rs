@@ -37,3 +37,18 @@ pub struct Answer {
     /// What was answered, sent as it is.
     pub response: Value,
 }
+
+/// Questions of one round at most: somebody has to answer them all.
+const MOST_QUESTIONS: usize = 64;
+
+/// Longest key, in bytes.
+const LONGEST_KEY: usize = 256;
+
+/// Why these questions are too much to be recorded beside `known` others of the round, if they are.
+pub(crate) fn excess(known: usize, questions: &[(InputKey, Value)]) -> Option<String> {
+    if known.saturating_add(questions.len()) > MOST_QUESTIONS {
+        return Some(format!("The server asks more than {MOST_QUESTIONS} questions at a time."));
+    }
+    let long = questions.iter().any(|(key, _)| key.as_str().len() > LONGEST_KEY);
+    long.then(|| format!("A question's key is longer than {LONGEST_KEY} bytes."))
+}

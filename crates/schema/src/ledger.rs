@@ -1,15 +1,16 @@
 //! A pool of connections to the database that holds the ledger.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection as _, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
 
 use crate::LedgerError;
 
 /// How to connect.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ConnectOptions {
     /// `postgres://…`. May hold a password; never logged.
     pub url: String,
@@ -22,6 +23,27 @@ pub struct ConnectOptions {
     pub acquire_timeout: Duration,
     /// Shown in `pg_stat_activity`.
     pub application_name: String,
+    /// Whose the sessions are.
+    pub sessions: Sessions,
+}
+
+/// The URL may hold a password.
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectOptions")
+            .field("application_name", &self.application_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a connection is one session of Postgres from its begin to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sessions {
+    /// It is: settings and prepared statements stay.
+    Ours,
+    /// A pooler lends another session to every transaction: nothing stays, and everything is sent within
+    /// one.
+    Shared,
 }
 
 /// For a pool whose statement time-out is not known here.
@@ -34,6 +56,8 @@ const REACH_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Ledger {
     pool: PgPool,
+    /// What every transaction begins with; none when the session has it already.
+    preamble: Option<String>,
     /// How long one use of a connection may take, from its first statement to its last answer.
     patience: Duration,
 }
@@ -50,20 +74,28 @@ impl Ledger {
                 "it should look like postgres://user@host:5432/database".into(),
             ));
         }
-        let connect = options
-            .url
-            .parse::<PgConnectOptions>()?
-            .application_name(&options.application_name)
-            // A call that is marked `calling` must still be marked after a crash (rule 1), whatever
-            // the server's or the role's default is.
-            .options([
-                ("synchronous_commit", "on".to_owned()),
-                ("statement_timeout", format!("{}ms", options.statement_timeout.as_millis())),
-                (
-                    "idle_in_transaction_session_timeout",
-                    format!("{}ms", options.statement_timeout.as_millis()),
-                ),
-            ]);
+        let limit = format!("{}ms", options.statement_timeout.as_millis());
+        let connect = options.url.parse::<PgConnectOptions>()?.application_name(&options.application_name);
+        // A call that is marked `calling` must still be marked after a crash (rule 1), whatever the
+        // server's or the role's default is.
+        let (connect, preamble) = match options.sessions {
+            Sessions::Ours => {
+                let settings = [
+                    ("synchronous_commit", "on"),
+                    ("statement_timeout", &limit),
+                    ("idle_in_transaction_session_timeout", &limit),
+                ];
+                (connect.options(settings), None)
+            }
+            Sessions::Shared => {
+                // Whoever had the session before may have left statements by the names that we use.
+                let preamble = format!(
+                    "deallocate all; set local synchronous_commit = on; set local statement_timeout = '{limit}';
+                     set local idle_in_transaction_session_timeout = '{limit}'"
+                );
+                (connect.statement_cache_capacity(0), Some(preamble))
+            }
+        };
         let pool = PgPoolOptions::new()
             .max_connections(options.connections)
             .acquire_timeout(options.acquire_timeout)
@@ -71,7 +103,7 @@ impl Ledger {
             // in the statement, and every statement here can be repeated.
             .test_before_acquire(false)
             .connect_lazy_with(connect);
-        Ok(Self { pool, patience: options.statement_timeout.saturating_mul(2) })
+        Ok(Self { pool, preamble, patience: options.statement_timeout.saturating_mul(2) })
     }
 
     /// Connects once, outside the pool, which would only say that it waited in vain.
@@ -87,7 +119,7 @@ impl Ledger {
 
     /// Uses a pool that is there already.
     pub fn from_pool(pool: PgPool) -> Self {
-        Self { pool, patience: PATIENCE }
+        Self { pool, preamble: None, patience: PATIENCE }
     }
 
     /// One use of a pooled connection, bounded here as well as by the server: when the network
@@ -99,7 +131,16 @@ impl Ledger {
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
         let mut connection = self.pool.acquire().await?;
-        match tokio::time::timeout(self.patience, work(&mut connection)).await {
+        let worked = async {
+            let Some(preamble) = &self.preamble else { return work(&mut connection).await };
+            // A transaction that `work` begins is a savepoint in this one.
+            let mut transaction = connection.begin().await?;
+            sqlx::raw_sql(AssertSqlSafe(preamble.as_str())).execute(&mut *transaction).await?;
+            let done = work(&mut transaction).await?;
+            transaction.commit().await?;
+            Ok(done)
+        };
+        match tokio::time::timeout(self.patience, worked).await {
             Ok(done) => done,
             Err(_elapsed) => {
                 connection.close_on_drop();

@@ -1,7 +1,6 @@
 //! Does the database have what this binary's statements rely on?
 
-use sqlx::PgPool;
-
+use crate::Ledger;
 use crate::migrate::{MIGRATOR, applied};
 
 /// Why this binary cannot work with this database.
@@ -29,8 +28,8 @@ pub enum LevelError {
 ///
 /// # Errors
 /// See [`LevelError`].
-pub async fn check_level(pool: &PgPool) -> Result<(), LevelError> {
-    let known = applied(pool).await.map_err(LevelError::Database)?.ok_or(LevelError::Missing)?;
+pub async fn check_level(ledger: &Ledger) -> Result<(), LevelError> {
+    let known = ledger.run(applied).await.map_err(LevelError::Database)?.ok_or(LevelError::Missing)?;
     let needed = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default();
     let missing = MIGRATOR.iter().any(|migration| !known.contains(&migration.version));
     if missing {

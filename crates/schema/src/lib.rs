@@ -30,7 +30,7 @@ pub use error::{CommitError, Fault, LedgerError, fault_of};
 pub use health::{Closed, OpenFor, Seen, Trip};
 pub use lease::{Due, Lane, LeaseBatch, ReplicaId};
 pub use leased::{BadRow, CallRequest, Endpoint, Leased, Registered};
-pub use ledger::{ConnectOptions, Ledger};
+pub use ledger::{ConnectOptions, Ledger, Sessions};
 pub use level::{LevelError, check_level};
 pub use migrate::{MigrateError, Migrated, migrate};
 pub use wake_ups::WakeUps;

@@ -1,7 +1,7 @@
 //! Brings a database to the level this binary needs. The same files work with `sqlx migrate run`.
 
-use sqlx::PgPool;
 use sqlx::migrate::Migrator;
+use sqlx::{PgConnection, PgPool};
 
 pub(crate) static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
@@ -58,7 +58,8 @@ pub enum MigrateError {
 pub async fn migrate(pool: &PgPool) -> Result<Migrated, MigrateError> {
     refuse_unfit_server(pool).await.map_err(MigrateError::Database)??;
 
-    let before = applied(pool).await.map_err(MigrateError::Database)?;
+    let read = async || applied(&mut *pool.acquire().await?).await;
+    let before = read().await.map_err(MigrateError::Database)?;
     if before.is_none() {
         let objects = foreign_objects(pool).await.map_err(MigrateError::Database)?;
         if objects > 0 {
@@ -72,7 +73,7 @@ pub async fn migrate(pool: &PgPool) -> Result<Migrated, MigrateError> {
         other => MigrateError::Mismatch(other),
     })?;
 
-    let after = applied(pool).await.map_err(MigrateError::Database)?.unwrap_or_default();
+    let after = read().await.map_err(MigrateError::Database)?.unwrap_or_default();
     Ok(Migrated {
         applied: after.len().saturating_sub(before.map_or(0, |known| known.len())),
         level: after.last().copied().unwrap_or_default(),
@@ -80,12 +81,13 @@ pub async fn migrate(pool: &PgPool) -> Result<Migrated, MigrateError> {
 }
 
 /// The versions recorded in the database; none when it has no record.
-pub(crate) async fn applied(pool: &PgPool) -> Result<Option<Vec<i64>>, sqlx::Error> {
-    let recorded = sqlx::query_file_scalar!("../../sql/has_migrations.sql").fetch_one(pool).await?;
+pub(crate) async fn applied(connection: &mut PgConnection) -> Result<Option<Vec<i64>>, sqlx::Error> {
+    let recorded =
+        sqlx::query_file_scalar!("../../sql/has_migrations.sql").fetch_one(&mut *connection).await?;
     if !recorded {
         return Ok(None);
     }
-    let levels = sqlx::query_file!("../../sql/schema_level.sql").fetch_all(pool).await?;
+    let levels = sqlx::query_file!("../../sql/schema_level.sql").fetch_all(connection).await?;
     Ok(Some(levels.into_iter().filter(|level| level.success).map(|level| level.version).collect()))
 }
 

@@ -11,6 +11,7 @@
 //!
 //! A *well-behaved* MCP server is `david_sample::Server`.
 
+mod pg_bouncer;
 pub mod pg_proxy;
 pub mod postgres;
 pub mod raw_server;
@@ -21,6 +22,7 @@ pub mod wait;
 mod admin;
 mod spawner;
 
+pub use pg_bouncer::PgBouncer;
 pub use pg_proxy::PgProxy;
 pub use postgres::Postgres;
 pub use raw_server::{RawServer, Recorded, Reply};

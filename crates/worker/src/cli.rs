@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use david_schema::{ConnectOptions, Ledger, causes, migrate};
+use david_schema::{ConnectOptions, Ledger, Sessions, causes, migrate};
 
 use crate::audit;
 use crate::config::{DatabaseConfig, WorkerConfig};
@@ -104,6 +104,7 @@ async fn run_migrate(database: &DatabaseConfig) -> anyhow::Result<ExitCode> {
         statement_timeout: std::time::Duration::from_secs(3600),
         acquire_timeout: std::time::Duration::from_secs(10),
         application_name: "david-tasks migrate".to_owned(),
+        sessions: Sessions::Ours,
     })
     .context("the database URL cannot be read")?;
     ledger.reach().await.context("nothing was migrated (is DATABASE_URL right, and the server up?)")?;

@@ -93,7 +93,8 @@ impl Committer {
                         error = causes(&*source),
                         "the database is not available; the write is tried again"
                     );
-                    tokio::time::sleep(pause).await;
+                    // Whatever failed together does not come back together.
+                    tokio::time::sleep(pause.mul_f64(0.5 + 0.5 * fastrand::f64())).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 answer => return answer,

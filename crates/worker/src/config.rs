@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use david_reconciler::{InputPolicy, Policy};
-use david_schema::{ConnectOptions, OpenFor};
+use david_schema::{ConnectOptions, OpenFor, Sessions};
 
 use crate::clock::shortest_term;
 use crate::credentials::{Broker, BrokerError, Source};
@@ -13,11 +13,27 @@ use crate::endpoint_policy::EndpointPolicy;
 use crate::remote::Limits;
 
 /// How to reach the database.
-#[derive(Debug, Clone, Args)]
+#[derive(Clone, Args)]
 pub struct DatabaseConfig {
     /// Postgres to work in, e.g. postgres://user@host:5432/core.
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: String,
+}
+
+/// The URL may hold a password.
+impl std::fmt::Debug for DatabaseConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatabaseConfig").finish_non_exhaustive()
+    }
+}
+
+/// What lies between here and Postgres.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pooling {
+    /// Nothing, or a pooler that keeps one connection for each of ours.
+    Session,
+    /// A pooler that may use another connection for every transaction, such as PgBouncer in transaction mode.
+    Transaction,
 }
 
 /// Where bearer credentials come from: nowhere, a directory, or a broker.
@@ -84,6 +100,11 @@ pub struct WorkerConfig {
     /// Connections to Postgres at most (count).
     #[arg(long, env = "DAVID_TASKS_DB_CONNECTIONS", default_value_t = 8, value_name = "N")]
     pub db_connections: u32,
+
+    /// What lies between here and Postgres: nothing or a pooler of sessions, or a pooler of transactions such
+    /// as PgBouncer in transaction mode. The latter costs two more round trips per statement, and wake-ups.
+    #[arg(long, env = "DAVID_TASKS_DB_POOLING", default_value = "session", value_name = "MODE")]
+    pub db_pooling: Pooling,
 
     /// Longest a single SQL statement may take (duration). A connection that leads nowhere is given up
     /// after twice that.
@@ -320,6 +341,10 @@ impl WorkerConfig {
             statement_timeout: self.statement_timeout,
             acquire_timeout: Duration::from_secs(10),
             application_name: "david-tasks".to_owned(),
+            sessions: match self.db_pooling {
+                Pooling::Session => Sessions::Ours,
+                Pooling::Transaction => Sessions::Shared,
+            },
         }
     }
 

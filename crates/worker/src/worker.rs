@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bell;
 use crate::committer::Committer;
-use crate::config::{Switch, WorkerConfig};
+use crate::config::{Pooling, Switch, WorkerConfig};
 use crate::context::Context;
 use crate::full::FullServers;
 use crate::health::Health;
@@ -49,7 +49,7 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
         return Ok(Stopped::Clean);
     }
     let (committer, commit_loop) = Committer::new(ledger.clone(), replica);
-    let commit_loop = tokio::spawn(commit_loop.run());
+    let mut commit_loop = tokio::spawn(commit_loop.run());
     let (progress, progress_loop) = Progress::new(ledger.clone(), config.progress_channel.clone());
     // Nothing waits for it; it ends with its last handle.
     drop(tokio::spawn(progress_loop.run()));
@@ -61,7 +61,7 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
         tokio::spawn(registrar.clone().run(ledger.clone())),
         tokio::spawn(health.clone().run(ledger.clone())),
     ];
-    if config.wake_ups == Switch::On {
+    if config.wake_ups == Switch::On && config.db_pooling == Pooling::Session {
         helpers.push(tokio::spawn(bell::listen(ledger.clone(), Arc::clone(&bell))));
     }
     let context = Arc::new(Context {
@@ -102,12 +102,20 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
         for helper in helpers {
             helper.abort();
         }
-        // The committer's last handle went with the context: its loop ends when all is answered.
-        commit_loop.await
+        Ok::<_, tokio::task::JoinError>(())
     });
+    let finished = async {
+        tokio::select! {
+            // Without it nothing can be written any more: better to be restarted.
+            ended = &mut commit_loop => return ended.context("the committing task panicked"),
+            ended = &mut work => ended.context("the leasing task panicked")?.context("the holding task panicked")?,
+        }
+        // The committer's last handle went with the context: its loop ends when all is answered.
+        commit_loop.await.context("the committing task panicked")
+    };
     let stopped = tokio::select! {
-        ended = &mut work => {
-            ended.context("the leasing task panicked")?.context("the committing task panicked")?;
+        finished = finished => {
+            finished?;
             Stopped::Clean
         }
         () = grace_over(&stopping, &aborting, config.shutdown_grace) => Stopped::GraceOver,
@@ -122,13 +130,25 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     Ok(stopped)
 }
 
+/// How long the database may take to say which schema it has.
+const LEVEL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Waits until the database answers and is migrated. False when told to stop first.
 async fn wait_for_database(ledger: &Ledger, stopping: &CancellationToken) -> anyhow::Result<bool> {
     let mut pause = Duration::from_millis(250);
     loop {
-        let answer = match ledger.reach().await {
-            Ok(()) => check_level(ledger.pool()).await.map_err(anyhow::Error::from),
-            Err(error) => Err(error.into()),
+        let asked = async {
+            match ledger.reach().await {
+                Ok(()) => check_level(ledger).await.map_err(anyhow::Error::from),
+                Err(error) => Err(error.into()),
+            }
+        };
+        let answer = tokio::select! {
+            () = stopping.cancelled() => return Ok(false),
+            // A black hole answers nothing at all.
+            answer = tokio::time::timeout(LEVEL_TIMEOUT, asked) => {
+                answer.unwrap_or_else(|_elapsed| Err(anyhow::anyhow!("no answer in {LEVEL_TIMEOUT:?}")))
+            }
         };
         match answer {
             Ok(()) => return Ok(true),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::backoff::{before_deadline, poll_delay, retry_delay};
 use crate::finish::{with_result, without_result};
+use crate::input::excess;
 use crate::remote_facts::learn;
 use crate::sentence::sentence;
 use crate::{
@@ -78,6 +79,9 @@ fn asks(
         InputPolicy::Fail => end("The server asks for input, which is not surfaced here."),
         InputPolicy::Surface if round > policy.input_rounds => {
             end("The server asked for input too many times.")
+        }
+        InputPolicy::Surface if let Some(reason) = excess(0, &requests) => {
+            without_result(snapshot, Outcome::ProtocolError, CancelDebt::None, ErrorSource::Remote, &reason)
         }
         InputPolicy::Surface => {
             // Nobody answers no question: the server only wants its state back.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::refusal;
 use crate::backoff::{input_delay, poll_delay};
 use crate::finish::{with_result, without_result};
+use crate::input::excess;
 use crate::remote_facts::learn;
 use crate::{
     Answer, CancelDebt, ErrorSource, InputKey, InputPolicy, InputRequest, InputState, InputSubject, Outcome,
@@ -73,10 +74,19 @@ fn asks(
     }
 
     let (news, questions) = news_of(known_inputs, requests);
-    let round = match news {
-        News::SameRound if round_open => snapshot.task.input_round,
-        News::SameRound | News::NewRound => snapshot.task.input_round.saturating_add(1),
+    let (round, known_questions) = match news {
+        News::SameRound if round_open => (snapshot.task.input_round, known_inputs.len()),
+        News::SameRound | News::NewRound => (snapshot.task.input_round.saturating_add(1), 0),
     };
+    if let Some(reason) = excess(known_questions, &questions) {
+        return without_result(
+            snapshot,
+            Outcome::ProtocolError,
+            CancelDebt::Owed,
+            ErrorSource::Remote,
+            &reason,
+        );
+    }
     if round > snapshot.policy.input_rounds {
         return end("The server asked for input too many times.");
     }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use david_schema::{ConnectOptions, Ledger, LevelError, MigrateError, check_level, migrate};
+use david_schema::{ConnectOptions, Ledger, LevelError, MigrateError, Sessions, check_level, migrate};
 use david_testkit::{PgProxy, TestDb};
 
 #[tokio::test]
 async fn an_empty_database_is_migrated_once() {
     let db = TestDb::empty().await.unwrap();
-    assert!(matches!(check_level(&db.pool).await, Err(LevelError::Missing)));
+    assert!(matches!(check_level(&Ledger::from_pool(db.pool.clone())).await, Err(LevelError::Missing)));
     let first = migrate(&db.pool).await.unwrap();
     assert!(first.applied > 0);
     let second = migrate(&db.pool).await.unwrap();
     assert_eq!((second.applied, second.level), (0, first.level));
-    check_level(&db.pool).await.unwrap();
+    check_level(&Ledger::from_pool(db.pool.clone())).await.unwrap();
 }
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn several_may_migrate_at_once() {
     let (one, two, three) = tokio::join!(migrate(&db.pool), migrate(&db.pool), migrate(&db.pool));
     assert_eq!(one.unwrap().level, two.unwrap().level);
     three.unwrap();
-    check_level(&db.pool).await.unwrap();
+    check_level(&Ledger::from_pool(db.pool.clone())).await.unwrap();
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn an_older_schema_is_told_apart_from_a_missing_one() {
         .execute(&db.pool)
         .await
         .unwrap();
-    let error = check_level(&db.pool).await.unwrap_err();
+    let error = check_level(&Ledger::from_pool(db.pool.clone())).await.unwrap_err();
     assert!(matches!(error, LevelError::Old { .. }), "{error}");
     assert!(error.to_string().contains("david-tasks migrate"), "it says what to do: {error}");
 }
@@ -118,7 +118,7 @@ async fn a_newer_schema_is_fine() {
     .execute(&db.pool)
     .await
     .unwrap();
-    check_level(&db.pool).await.unwrap();
+    check_level(&Ledger::from_pool(db.pool.clone())).await.unwrap();
 }
 
 #[tokio::test]
@@ -129,6 +129,7 @@ async fn a_database_that_cannot_be_reached_is_told_so() {
         statement_timeout: Duration::from_secs(1),
         acquire_timeout: Duration::from_secs(1),
         application_name: "test".to_owned(),
+        sessions: Sessions::Ours,
     })
     .unwrap();
     let error = ledger.reach().await.unwrap_err();
@@ -149,11 +150,12 @@ async fn a_database_that_does_not_answer_is_given_up_in_bounded_time() {
         statement_timeout: Duration::from_secs(1),
         acquire_timeout: Duration::from_secs(1),
         application_name: "test".to_owned(),
+        sessions: Sessions::Ours,
     })
     .unwrap();
     let lease = ledger.lease(david_schema::ReplicaId::new(), 1, Duration::from_secs(1));
     let answer = tokio::time::timeout(Duration::from_secs(60), lease).await.expect("it does not hang");
     assert_eq!(answer.unwrap_err().fault(), david_schema::Fault::Unavailable);
-    let level = tokio::time::timeout(Duration::from_secs(60), check_level(ledger.pool())).await;
+    let level = tokio::time::timeout(Duration::from_secs(60), check_level(&ledger)).await;
     assert!(matches!(level.expect("it does not hang"), Err(LevelError::Database(_))));
 }

@@ -51,7 +51,8 @@ impl Bearer {
         let came = Instant::now();
         let mut state = self.state.lock().await;
         // Somebody else was refused first and has fetched another.
-        if let Some(held) = state.held.as_ref().filter(|held| !held.token.is(refused)) {
+        let usable = |held: &&Fetched| !held.token.is(refused) && Instant::now() < held.until;
+        if let Some(held) = state.held.as_ref().filter(usable) {
             return Ok(Some(held.token.clone()));
         }
         if state.no_other.is_some_and(|at| at.elapsed() < ASK_AGAIN) {

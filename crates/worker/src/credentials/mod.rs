@@ -62,10 +62,18 @@ impl Source {
     }
 
     async fn fetch(&self, id: &CredentialId, want: Want) -> Result<Fetched, CredentialError> {
-        match self {
-            Self::Directory(directory) => directory.fetch(id).await,
-            Self::Broker(broker) => broker.fetch(id, want).await,
-        }
+        let fetched = async {
+            match self {
+                Self::Directory(directory) => directory.fetch(id).await,
+                Self::Broker(broker) => broker.fetch(id, want).await,
+            }
+        };
+        // Files may lie on a network, too.
+        tokio::time::timeout(SOURCE_TIMEOUT, fetched).await.unwrap_or_else(|_elapsed| {
+            let seconds = SOURCE_TIMEOUT.as_secs();
+            let words = format!("The source of credentials did not answer in {seconds} seconds.");
+            Err(CredentialError::Unavailable(words))
+        })
     }
 }
 

@@ -60,6 +60,7 @@ pub(super) struct Lent {
     pub(super) peer: Peer<RoleClient>,
     pub(super) listeners: Listeners,
     pub(super) oversized: Oversized,
+    pub(super) bearer: Option<Bearer>,
     slot: Arc<Slot>,
 }
 
@@ -69,6 +70,7 @@ impl Lent {
             peer: client.peer().clone(),
             listeners: client.listeners().clone(),
             oversized: client.oversized().clone(),
+            bearer: client.bearer().cloned(),
             slot: Arc::clone(slot),
         }
     }

@@ -26,9 +26,15 @@ pub(super) struct Client {
     service: RunningService<RoleClient, Handler>,
     listeners: Listeners,
     oversized: Oversized,
+    bearer: Option<Bearer>,
 }
 
 impl Client {
+    /// What it shows with every request.
+    pub(super) fn bearer(&self) -> Option<&Bearer> {
+        self.bearer.as_ref()
+    }
+
     pub(super) fn peer(&self) -> &Peer<RoleClient> {
         self.service.peer()
     }
@@ -83,7 +89,7 @@ async fn serve(
     let listeners = Listeners::default();
     let handler = Handler { config: ClientConfig::new(capabilities, us), listeners: listeners.clone() };
     let service = handler.serve_with_lifecycle(transport, mode).await?;
-    Ok(Client { service, listeners, oversized })
+    Ok(Client { service, listeners, oversized, bearer: bearer.cloned() })
 }
 
 /// Only a plain "no such method", 404 or 405 means an older server; anything else may be a current

@@ -77,6 +77,10 @@ impl Failure {
         Self::new(Kind::NeverSent, "The connection to the server was not made in time.")
     }
 
+    pub(super) fn no_credential_in_time() -> Self {
+        Self::new(Kind::NoCredential, "The credential was not to be had in time.")
+    }
+
     pub(super) fn no_tool_list() -> Self {
         Self::malformed("The server does not list its tools.")
     }

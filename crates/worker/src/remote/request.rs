@@ -122,6 +122,14 @@ impl Clients {
         listener: Option<Listener>,
     ) -> Result<ServerResult, Failure> {
         let lent = self.lend(target, deadline).await?;
+        if let Some(bearer) = &lent.bearer {
+            // Fetched here, where a deadline still means that nothing was sent; the POST finds it ready.
+            match tokio::time::timeout_at(deadline, bearer.token()).await {
+                Ok(Ok(_ready)) => {}
+                Ok(Err(error)) => return Err(Failure::of_credential(&error)),
+                Err(_elapsed) => return Err(Failure::no_credential_in_time()),
+            }
+        }
         if Instant::now() >= deadline {
             return Err(Failure::connect_timeout());
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use david_reconciler::{
-    Answer, InputKey, InputState, InputSubject, Observation, Outcome, PollReply, RequestState, Step,
-    Transition,
+    Answer, CancelDebt, InputKey, InputState, InputSubject, Observation, Outcome, PollReply, RequestState,
+    Step, Transition,
 };
 use serde_json::{Value, json};
 
@@ -156,6 +156,25 @@ fn recorded(scene: &Scene, reply: PollReply) -> (u32, Vec<String>) {
 fn expect_recorded(scene: &Scene, reply: PollReply, round: u32, keys: &[&str]) {
     let keys = keys.iter().map(|key| (*key).to_owned()).collect();
     assert_eq!(recorded(scene, reply), (round, keys), "{scene:#?}");
+}
+
+#[test]
+fn more_questions_than_anybody_answers_and_endless_keys_end_the_action_and_its_task() {
+    let keys: Vec<String> = (0..65).map(|number| format!("key {number}")).collect();
+    let asked = |count: usize| asks(&keys.iter().take(count).map(String::as_str).collect::<Vec<_>>());
+    let ended = |scene: &Scene, reply: PollReply| match scene.decide(Observation::Poll(reply)) {
+        Transition::Finish(finish) => Some((finish.outcome, finish.debt)),
+        _ => None,
+    };
+    let owed = Some((Outcome::ProtocolError, CancelDebt::Owed));
+    assert_eq!(ended(&Scene::working(), asked(64)), None);
+    assert_eq!(ended(&Scene::working(), asked(65)), owed);
+    // What belongs to the round already counts, however slowly it grows.
+    let open: Vec<(&str, InputState)> = keys.iter().take(64).map(|key| (key.as_str(), pending())).collect();
+    assert_eq!(ended(&Scene::asking(&open), asked(64)), None);
+    assert_eq!(ended(&Scene::asking(&open), asked(65)), owed);
+    assert_eq!(ended(&Scene::working(), asks(&["k".repeat(256).as_str()])), None);
+    assert_eq!(ended(&Scene::working(), asks(&["k".repeat(257).as_str()])), owed);
 }
 
 #[test]
