@@ -70,6 +70,12 @@ async fn main() -> anyhow::Result<()> {
     if wanted("L") {
         figures::completion(&stand, &mut report).await?;
     }
+    if wanted("N") {
+        figures::dead_server(&stand, &mut report).await?;
+    }
+    if wanted("G") {
+        figures::wake_up(&stand, &mut report).await?;
+    }
     if wanted("F2") {
         figures::whole_path(&stand, &mut report).await?;
     }

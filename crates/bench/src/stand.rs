@@ -40,7 +40,7 @@ pub(crate) struct Stand {
     pub(crate) scale: Scale,
     pub(crate) pool: PgPool,
     pub(crate) url: String,
-    _server: Replica,
+    server: Replica,
     postgres: Postgres,
     binaries: PathBuf,
 }
@@ -68,7 +68,7 @@ impl Stand {
                 .ok_or(logs.clone())
         })
         .await?;
-        let stand = Self { scale, pool, url, _server: server, postgres, binaries };
+        let stand = Self { scale, pool, url, server, postgres, binaries };
         stand.fresh().await?;
         Ok(stand)
     }
@@ -89,6 +89,75 @@ impl Stand {
         .execute(&self.pool)
         .await?;
         Ok(())
+    }
+
+    /// The process of the MCP server.
+    pub(crate) fn server_pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// One more server.
+    pub(crate) async fn register(&self, id: &str, url: &str) -> anyhow::Result<()> {
+        sqlx::query(
+            "insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key)
+             values ($1, 'user', $1, $2, $2, $1)",
+        )
+        .bind(id)
+        .bind(url)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Tasks that work on a server which knows nothing of them, all in one Run.
+    pub(crate) async fn work_on(&self, registration: &str, count: usize) -> anyhow::Result<()> {
+        sqlx::query("insert into david.runs (id, user_id) values ('run_of_many', 'user')")
+            .execute(&self.pool)
+            .await?;
+        sqlx::query(
+            "select count(david.submit_action('act_many_' || n, 'run_of_many', $1, 'work', 'work', '{}',
+                                             p_remote_task_id => 'many-' || n))
+               from generate_series(1, $2::int) n",
+        )
+        .bind(registration)
+        .bind(i32::try_from(count)?)
+        .execute(&self.pool)
+        .await?;
+        sqlx::query("vacuum analyze david.mcp_action_tasks, david.actions, david.runs")
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Submits calls that are answered at once, one after the other, and waits until all have ended.
+    pub(crate) async fn one_by_one(
+        &self,
+        registration: &str,
+        count: usize,
+        pause: Duration,
+    ) -> anyhow::Result<()> {
+        sqlx::query("insert into david.runs (id, user_id) values ('run_slow', 'user')")
+            .execute(&self.pool)
+            .await?;
+        // Past the replicas' start.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        for number in 0..count {
+            sqlx::query("select david.submit_action($1, 'run_slow', $2, 'sync', 'sync', '{\"seconds\": 0}')")
+                .bind(format!("act_slow_{number}"))
+                .bind(registration)
+                .execute(&self.pool)
+                .await?;
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+        }
+        self.until_finalised(count).await
+    }
+
+    /// Median and 99th percentile, in milliseconds, from the insert of an Action to the commit of its end.
+    pub(crate) async fn inserted_to_finalised(&self, registration: &str) -> anyhow::Result<(f64, f64)> {
+        let quantiles = "select percentile_cont(0.5) within group (order by took), percentile_cont(0.99) within group (order by took)
+                           from (select extract(epoch from finalised_at - created_at)::float8 * 1000 as took
+                                   from david.mcp_action_tasks where registration_id = $1 and outcome = 'succeeded') t";
+        Ok(sqlx::query_as(quantiles).bind(registration).fetch_one(&self.pool).await?)
     }
 
     /// Adopts tasks, each in a Run of its own.

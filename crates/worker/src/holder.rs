@@ -160,7 +160,7 @@ impl State {
     }
 
     /// Takes out those that wait in vain.
-    fn take_out_late(&mut self) -> Vec<Box<Drive>> {
+    fn take_out_late(&mut self) -> Vec<Drive> {
         let now = Instant::now();
         let mut out = self
             .calls
@@ -171,7 +171,7 @@ impl State {
     }
 
     /// Takes out everything that is not in flight.
-    fn take_out_all(&mut self) -> Vec<Box<Drive>> {
+    fn take_out_all(&mut self) -> Vec<Drive> {
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|Reverse(waiting)| waiting.drive);
         let calls = self.calls.queue.take_out(|_| true);
         let polls = self.polls.queue.take_out(|_| true);
@@ -180,12 +180,12 @@ impl State {
         self.drop_stale(waiting.chain(queued))
     }
 
-    fn drop_stale(&mut self, drives: impl Iterator<Item = Box<Drive>>) -> Vec<Box<Drive>> {
+    fn drop_stale(&mut self, drives: impl Iterator<Item = Box<Drive>>) -> Vec<Drive> {
         let mut kept = Vec::new();
         for drive in drives {
             if self.is_newest(drive.row()) {
                 self.newest.remove(&drive.row().0);
-                kept.push(drive);
+                kept.push(*drive);
             }
         }
         kept
@@ -359,7 +359,7 @@ impl Holder {
 }
 
 /// So many at a time that the committer has batches to write.
-async fn give_back(drives: Vec<Box<Drive>>) {
+async fn give_back(drives: Vec<Drive>) {
     stream::iter(drives).for_each_concurrent(TOGETHER, |drive| async move { drive.give_back().await }).await;
 }
 

@@ -1,11 +1,9 @@
-//! One client per registration and endpoint, shared by all its concurrent calls.
+//! The clients of all registrations, each shared by many concurrent calls.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rmcp::{Peer, RoleClient};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 
 use crate::credentials::{Bearer, CredentialError, Source};
@@ -14,12 +12,13 @@ use crate::health::Health;
 use super::connect::{Client, connect};
 use super::failure::Failure;
 use super::oversized::Oversized;
+use super::pool::{Place, Pool, State};
 use super::progress::Listeners;
 use super::transport::PostOnly;
 use super::{Access, Limits, Target};
 
-/// How often clients that are dead or were not used for long are looked for.
-const SWEEP: Duration = Duration::from_secs(1);
+/// Handshakes at the same time at most: a gateway behind which all servers are may have been restarted.
+const HANDSHAKES: usize = 32;
 
 /// The clients of one replica.
 #[derive(Debug)]
@@ -28,29 +27,27 @@ pub struct Clients {
     http: PostOnly,
     credentials: Option<Arc<Source>>,
     pub(super) health: Option<Health>,
-    entries: Mutex<Entries>,
+    pool: Mutex<Pool<Slot>>,
+    handshakes: Semaphore,
 }
 
-#[derive(Debug)]
-struct Entries {
-    slots: HashMap<Target, Entry>,
-    /// When dead and idle ones were looked for.
-    swept: Instant,
-}
-
-#[derive(Debug, Clone)]
-struct Entry {
-    slot: Arc<Slot>,
-    used: Instant,
-}
-
-/// Where a target's client is, or is to be.
+/// Where a client is, or is to be.
 #[derive(Debug, Default)]
 struct Slot {
     /// Connected once, by whoever comes first; the others wait. A failed attempt leaves it empty.
     client: OnceCell<Client>,
     /// The last failed attempt, for those that waited for it.
     failed: Mutex<Option<(Instant, Failure)>>,
+}
+
+impl Place for Slot {
+    fn state(&self) -> State {
+        match self.client.get() {
+            None => State::Connecting,
+            Some(client) if client.peer().is_transport_closed() => State::Dead,
+            Some(_) => State::Connected,
+        }
+    }
 }
 
 /// A client in use. It is open for as long as this lives: the SDK closes one that is dropped, and the
@@ -83,20 +80,21 @@ impl Clients {
     /// When the HTTP client cannot be set up, for want of trusted certificates for example.
     pub fn new(limits: Limits, access: Access) -> Result<Self, reqwest::Error> {
         let http = PostOnly::new(&limits, access.endpoints)?;
-        let entries = Entries { slots: HashMap::new(), swept: Instant::now() };
+        let pool = Pool::new(limits.idle, limits.clients, Instant::now());
         Ok(Self {
             http,
             credentials: access.credentials,
             health: access.health,
             limits,
-            entries: Mutex::new(entries),
+            pool: Mutex::new(pool),
+            handshakes: Semaphore::new(HANDSHAKES),
         })
     }
 
     /// A connected client, by `deadline`.
     pub(super) async fn lend(&self, target: &Target, deadline: Instant) -> Result<Lent, Failure> {
         let came = Instant::now();
-        let slot = self.entry(target, came);
+        let slot = lock(&self.pool).pick(target, came);
         if let Some(client) = slot.client.get() {
             return Ok(Lent::new(client, &slot));
         }
@@ -118,6 +116,7 @@ impl Clients {
             Ok(bearer) => bearer,
             Err(error) => return Err(Failure::of_credential(&error)),
         };
+        let _turn = self.handshakes.acquire().await;
         let connected = connect(&self.http, target, bearer.as_ref(), &self.limits);
         let failure = match tokio::time::timeout(self.limits.handshake_timeout, connected).await {
             Ok(Ok(client)) => return Ok(client),
@@ -138,38 +137,7 @@ impl Clients {
 
     /// The next request makes a client of its own; those that this one is lent to keep it.
     pub(super) fn retire(&self, target: &Target, lent: &Lent) {
-        let mut entries = lock(&self.entries);
-        if entries.slots.get(target).is_some_and(|entry| Arc::ptr_eq(&entry.slot, &lent.slot)) {
-            entries.slots.remove(target);
-        }
-    }
-
-    /// The target's cell. A client whose transport has died is replaced, and those that nobody has
-    /// used for long are closed.
-    fn entry(&self, target: &Target, now: Instant) -> Arc<Slot> {
-        let mut entries = lock(&self.entries);
-        if now.duration_since(entries.swept) >= SWEEP {
-            entries.swept = now;
-            let idle = self.limits.idle;
-            entries.slots.retain(|_, entry| !entry.is_dead() && now.duration_since(entry.used) <= idle);
-        }
-        match entries.slots.get_mut(target) {
-            Some(entry) if !entry.is_dead() => {
-                entry.used = now;
-                Arc::clone(&entry.slot)
-            }
-            _ => {
-                let slot = Arc::<Slot>::default();
-                entries.slots.insert(target.clone(), Entry { slot: Arc::clone(&slot), used: now });
-                slot
-            }
-        }
-    }
-}
-
-impl Entry {
-    fn is_dead(&self) -> bool {
-        self.slot.client.get().is_some_and(|client| client.peer().is_transport_closed())
+        lock(&self.pool).retire(target, &lent.slot);
     }
 }
 

@@ -15,6 +15,7 @@ mod connect;
 mod facts;
 mod failure;
 mod oversized;
+mod pool;
 mod progress;
 mod request;
 mod resolver;
@@ -90,6 +91,8 @@ pub struct Limits {
     pub max_concurrent_requests: usize,
     /// A client that was not used for this long is closed.
     pub idle: Duration,
+    /// Clients of one registration at most, all but the first only where it is busy.
+    pub clients: usize,
 }
 
 impl Default for Limits {
@@ -101,6 +104,7 @@ impl Default for Limits {
             read_timeout: Duration::from_secs(305),
             max_concurrent_requests: 512,
             idle: Duration::from_secs(300),
+            clients: 4,
         }
     }
 }
