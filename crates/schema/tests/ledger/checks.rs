@@ -9,6 +9,8 @@ const RUN: &str = "insert into david.runs (id, user_id, status) values ";
 const REGISTRATION: &str =
     "insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key, ";
 
+const HEALTH: &str = "insert into david.mcp_registration_health (registration_id, ";
+
 /// A constraint and a statement that only it refuses, on a queued task `act_a`.
 const ILLEGAL: &[(&str, &str, &str)] = &[
     ("runs_status_known", RUN, "('run_x', 'user', 'canceled')"),
@@ -82,6 +84,15 @@ const ILLEGAL: &[(&str, &str, &str)] = &[
     ),
     ("tasks_fence_orders_calls", TASK, "call_fence = 1"),
     ("tasks_counters_not_negative", TASK, "attempt = -1"),
+    ("tasks_call_slot_positive", TASK, "call_slot = 0"),
+    (
+        "registrations_max_calls_positive",
+        REGISTRATION,
+        "max_calls) values ('x', 'u', 'x', 'https://h/', 'https://h/', 'x', 0)",
+    ),
+    ("health_open_until_once_tripped", HEALTH, "trips) values ('x', 1)"),
+    ("health_pause_names_who", HEALTH, "paused_at) values ('x', now())"),
+    ("health_counters_not_negative", HEALTH, "failures) values ('x', 1)"),
     (
         "outputs_action_id_prefixed",
         "",
