@@ -57,18 +57,13 @@ async fn every_view_answers_within_a_tenth_of_a_second_at_a_million_rows() {
     );
 
     let mut slow = Vec::new();
+    let overdue = "update david.mcp_action_tasks set due_at = now() - interval '1 hour' * random() where phase <> 'finalised'";
     for (state, change) in [
-        (
-            "work as usual",
-            "update david.mcp_action_tasks set due_at = due_at + interval '2 minutes' where false",
-        ),
-        (
-            "all overdue",
-            "update david.mcp_action_tasks set due_at = now() - interval '1 hour' * random() where phase <> 'finalised'",
-        ),
+        ("work as usual", "select"),
+        ("all overdue", overdue),
+        ("vacuumed", "vacuum analyze david.mcp_action_tasks"),
     ] {
         fixture.sql(change).await;
-        fixture.sql("vacuum analyze david.mcp_action_tasks").await;
         for (view, filter) in VIEWS {
             let times = times(&fixture, view, filter).await;
             println!("| `{view}`{filter} | {state} | {:.0} | {:.0} |", times[TRIES / 2], times[TRIES - 1]);
