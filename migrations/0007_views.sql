@@ -3,7 +3,8 @@
 --
 -- With a million unfinished rows an exact count takes too long to be looked at every few seconds. So what is
 -- counted is counted exactly up to a bound, and estimated from a sample of the table's pages beyond it; a
--- column `estimated` says which. Most views stand on a function, for two reasons: it reads with the
+-- column `estimated` says which. The bounds are small enough for rows that moved since the last vacuum, where an
+-- index alone does not tell whether an entry still counts. Most views stand on a function, for two reasons: it reads with the
 -- rights of the schema's owner what its caller may not read, and it keeps the planner from compiling (jit)
 -- for longer than the whole view takes.
 --
@@ -94,7 +95,7 @@ as $$
     with lane as materialized (
         select * from david.lanes()
     ), bound as materialized (
-        select greatest(20, 40000 / greatest(count(*), 1)) as rows from lane
+        select greatest(10, 12000 / greatest(count(*), 1)) as rows from lane
     ), counted as materialized (
         select l.registration_id, l.phase, l.oldest_due_at, c.tasks, c.due, c.tasks > (select b.rows from bound b) as over
           from lane l
@@ -162,7 +163,7 @@ as $$
     with lane as materialized (
         select l.* from david.lanes() l where l.oldest_due_at <= now()
     ), bound as materialized (
-        select greatest(10, 6000 / greatest(count(*), 1)) as rows from lane
+        select greatest(10, 4000 / greatest(count(*), 1)) as rows from lane
     ), taken as materialized (
         select l.registration_id, l.phase, r.due_at,
                count(*) over (partition by l.registration_id, l.phase) > (select b.rows from bound b) as over
@@ -529,10 +530,14 @@ create function david.outcomes() returns table (outcome text, last_hour bigint, 
     set jit = off
     set enable_seqscan = off
 as $$
-    with counted as materialized (
+    with kind as materialized (
+        select * from david.outcomes_there_are()
+    ), bound as materialized (
+        select greatest(500, 10000 / greatest(count(*), 1)) as rows from kind
+    ), counted as materialized (
         -- The newest first, so that what the bound cuts off is never the last hour's alone.
-        select k.outcome, c.last_hour, c.last_day, c.last_day > 10000 as over
-          from david.outcomes_there_are() k
+        select k.outcome, c.last_hour, c.last_day, c.last_day > (select b.rows from bound b) as over
+          from kind k
          cross join lateral (
                select count(*) as last_day, count(*) filter (where r.finalised_at > now() - interval '1 hour') as last_hour
                  from (select t.finalised_at
@@ -541,7 +546,7 @@ as $$
                           and t.outcome = k.outcome
                           and t.finalised_at > now() - interval '24 hours'
                         order by t.finalised_at desc
-                        limit 10001) r) c
+                        limit (select b.rows + 1 from bound b)) r) c
     ), percent as materialized (
         select david.sample_percent(800) as share
     ), sampled as materialized (
@@ -571,7 +576,7 @@ comment on view david.v_outcomes is
 comment on column david.v_outcomes.outcome is 'One word, see docs/state-machine.md.';
 comment on column david.v_outcomes.last_hour is 'Ends within the last hour.';
 comment on column david.v_outcomes.last_day is 'Ends within the last 24 hours, the last one among them.';
-comment on column david.v_outcomes.estimated is 'Whether there were more than 10,000 in a day: then last_day comes from a sample, and last_hour too if it alone had as many.';
+comment on column david.v_outcomes.estimated is 'Whether there were too many in a day to count, some thousands: then last_day comes from a sample, and last_hour too if it alone had as many. Up to 500 are always counted.';
 
 -- ---------------------------------------------------------------------------------------------
 -- v_cancelling
