@@ -163,7 +163,7 @@ as $$
     with lane as materialized (
         select l.* from david.lanes() l where l.oldest_due_at <= now()
     ), bound as materialized (
-        select greatest(10, 4000 / greatest(count(*), 1)) as rows from lane
+        select greatest(4, 4000 / greatest(count(*), 1)) as rows from lane
     ), taken as materialized (
         select l.registration_id, l.phase, r.due_at,
                count(*) over (partition by l.registration_id, l.phase) > (select b.rows from bound b) as over

@@ -1,7 +1,5 @@
 //! docs/examples/core_contract.py, as it stands there, with Core's rights, against a replica and a server.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use david_e2e::World;
 use tokio::process::Command;
 

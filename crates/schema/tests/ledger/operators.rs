@@ -137,6 +137,31 @@ async fn a_failure_by_hand_waits_for_a_cancel_under_way_and_loses() {
     );
 }
 
+/// One who cannot see the task holds its Run and nothing else.
+#[tokio::test]
+async fn a_failure_by_hand_waits_for_a_canceller_in_repeatable_read() {
+    let fixture = Fixture::new().await;
+    fixture.submit("first", "a").await;
+    let mut cancel = fixture.db.pool.begin().await.unwrap();
+    sqlx::raw_sql("set transaction isolation level repeatable read; select from david.runs")
+        .execute(&mut *cancel)
+        .await
+        .unwrap();
+    fixture.submit("a", "a").await;
+    sqlx::query("update david.runs set status = 'cancelled'").execute(&mut *cancel).await.unwrap();
+    let (failed, ()) = tokio::join!(fixture.try_sql("select david.fail_action('act_a', 'why')"), async {
+        waits_for_a_lock(&fixture, "fail_action").await;
+        cancel.commit().await.unwrap();
+    });
+    let error = failed.unwrap_err();
+    let error = error.as_database_error().unwrap();
+    assert_eq!(
+        (error.code().as_deref(), error.message()),
+        (Some("DT004"), "Action act_a has ended: run_cancelled")
+    );
+    assert_eq!(fixture.row("a").await.outputs, 0, "a cancelled Run yields no output");
+}
+
 #[tokio::test]
 async fn an_action_that_core_ended_itself_stays_as_core_left_it() {
     let fixture = working().await;
