@@ -165,20 +165,20 @@ as $$
     ), bound as materialized (
         select greatest(4, 4000 / greatest(count(*), 1)) as rows from lane
     ), taken as materialized (
-        select l.registration_id, l.phase, r.due_at,
-               count(*) over (partition by l.registration_id, l.phase) > (select b.rows from bound b) as over
+        select l.registration_id, l.phase, l.oldest_due_at, c.due_at, c.rows > (select b.rows from bound b) as over
           from lane l
          cross join lateral (
-               select t.due_at
-                 from david.mcp_action_tasks t
-                where t.phase <> 'finalised'
-                  and t.registration_id = l.registration_id
-                  and t.phase = l.phase
-                  and t.due_at <= now()
-                order by t.due_at
-                limit (select b.rows + 1 from bound b)) r
+               select array_agg(r.due_at) as due_at, count(*) as rows
+                 from (select t.due_at
+                         from david.mcp_action_tasks t
+                        where t.phase <> 'finalised'
+                          and t.registration_id = l.registration_id
+                          and t.phase = l.phase
+                          and t.due_at <= now()
+                        order by t.due_at
+                        limit (select b.rows + 1 from bound b)) r) c
     ), crowded as materialized (
-        select distinct t.registration_id, t.phase from taken t where t.over
+        select t.registration_id, t.phase, t.oldest_due_at from taken t where t.over
     ), percent as materialized (
         select david.sample_percent(300) as share
     ), sampled as materialized (
@@ -188,8 +188,9 @@ as $$
            and t.due_at <= now()
            and exists (select from crowded)
     ), weighed as materialized (
-        select t.registration_id, t.due_at, 1::double precision as weight, false as guessed
+        select t.registration_id, u.due_at, 1::double precision as weight, false as guessed
           from taken t
+         cross join lateral unnest(t.due_at) u (due_at)
          where not t.over
          union all
         select s.registration_id, s.due_at, 100 / (select p.share from percent p), true
@@ -197,9 +198,7 @@ as $$
           join crowded c on c.registration_id = s.registration_id and c.phase = s.phase
          union all
         -- The oldest of a crowded lane, so that it is there even if the sample missed it.
-        select l.registration_id, l.oldest_due_at, 1, true
-          from lane l
-          join crowded c on c.registration_id = l.registration_id and c.phase = l.phase
+        select c.registration_id, c.oldest_due_at, 1, true from crowded c
     ), ranked as materialized (
         select w.registration_id, w.due_at, w.weight, w.guessed,
                sum(w.weight) over (partition by w.registration_id order by w.due_at desc)  as upto,
