@@ -95,7 +95,7 @@ as $$
     with lane as materialized (
         select * from david.lanes()
     ), bound as materialized (
-        select greatest(10, 12000 / greatest(count(*), 1)) as rows from lane
+        select greatest(10, 8000 / greatest(count(*), 1)) as rows from lane
     ), counted as materialized (
         select l.registration_id, l.phase, l.oldest_due_at, c.tasks, c.due, c.tasks > (select b.rows from bound b) as over
           from lane l
@@ -109,7 +109,7 @@ as $$
                         order by t.due_at
                         limit (select b.rows + 1 from bound b)) r) c
     ), percent as materialized (
-        select david.sample_percent(800) as share
+        select david.sample_percent(600) as share
     ), sampled as materialized (
         select t.registration_id, t.phase,
                (count(*) * 100 / (select p.share from percent p))::bigint                                     as tasks,
