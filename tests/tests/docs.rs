@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/sdk-audit.md",
@@ -15,6 +15,9 @@ const DOCUMENTS: [&str; 9] = [
     "docs/by-hand.md",
     "docs/credentials.md",
     "docs/progress.md",
+    "docs/views.md",
+    "docs/operations.md",
+    "docs/core-contract.md",
     "docs/envelopes/README.md",
 ];
 

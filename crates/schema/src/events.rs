@@ -27,6 +27,10 @@ pub(crate) struct Events {
 impl Events {
     /// Adds what `write` has to tell.
     pub(crate) fn tell(&mut self, write: &Write, row: &NewRow, fence: Fence) {
+        // The lease before this one ended without a commit; this is the first since.
+        if write.leased.task.lapses > 0 {
+            self.push(write, row, fence, EventName::Recovered);
+        }
         for &event in write.transition.events() {
             self.push(write, row, fence, event);
         }

@@ -25,14 +25,21 @@ const FEW: u32 = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Blocked {
     /// Of these nothing is leased.
-    servers: HashSet<RegistrationId>,
+    closed: HashSet<RegistrationId>,
+    /// Of these nothing but owed cancels.
+    saturated: HashSet<RegistrationId>,
     /// Of these few calls or none are.
     full: HashMap<RegistrationId, Room>,
 }
 
 impl Blocked {
     pub(crate) fn is_empty(&self) -> bool {
-        self.servers.is_empty() && self.full.is_empty()
+        self.closed.is_empty() && self.saturated.is_empty() && self.full.is_empty()
+    }
+
+    fn leaves_out(&self, lane: &Lane) -> bool {
+        self.closed.contains(&lane.registration)
+            || (lane.phase != PhaseName::Cancelling && self.saturated.contains(&lane.registration))
     }
 }
 
@@ -58,7 +65,11 @@ impl Lanes {
         closed: &ClosedServers,
         saturated: Vec<RegistrationId>,
     ) -> Blocked {
-        Blocked { servers: closed.all.iter().cloned().chain(saturated).collect(), full: context.full.rooms() }
+        Blocked {
+            closed: closed.all.iter().cloned().collect(),
+            saturated: saturated.into_iter().collect(),
+            full: context.full.rooms(),
+        }
     }
 
     /// Reads where something is due, unless that is known well enough.
@@ -87,8 +98,7 @@ impl Lanes {
     /// How many rows of each lane at most, `limit` in all, and `cancels` owed cancels of each server beyond that.
     /// Whose turn comes first is left to chance.
     pub(crate) fn shares(&self, limit: u32, cancels: u32, blocked: &Blocked) -> Vec<(Lane, u32)> {
-        let mut lanes: Vec<&Lane> =
-            self.due.iter().filter(|lane| !blocked.servers.contains(&lane.registration)).collect();
+        let mut lanes: Vec<&Lane> = self.due.iter().filter(|lane| !blocked.leaves_out(lane)).collect();
         fastrand::shuffle(&mut lanes);
         // Cancels first.
         lanes.sort_by_key(|lane| lane.phase != PhaseName::Cancelling);
@@ -129,11 +139,19 @@ mod tests {
     }
 
     #[test]
-    fn blocked_servers_are_left_out_and_full_ones_have_their_tasks_looked_at() {
-        use PhaseName::{Queued, Working};
-        let lanes = lanes(&[("closed", Working), ("full", Queued), ("full", Working), ("few", Queued)]);
+    fn closed_servers_are_left_out_but_of_full_and_saturated_ones_only_what_finds_no_room() {
+        use PhaseName::{Cancelling, Queued, Working};
+        let lanes = lanes(&[
+            ("closed", Working),
+            ("full", Queued),
+            ("full", Working),
+            ("few", Queued),
+            ("saturated", Working),
+            ("saturated", Cancelling),
+        ]);
         let blocked = Blocked {
-            servers: [RegistrationId::new("closed")].into(),
+            closed: [RegistrationId::new("closed")].into(),
+            saturated: [RegistrationId::new("saturated")].into(),
             full: [(RegistrationId::new("full"), Room::None), (RegistrationId::new("few"), Room::Few)].into(),
         };
         let mut shares: Vec<(String, PhaseName, u32)> = lanes
@@ -142,6 +160,13 @@ mod tests {
             .map(|(lane, most)| (lane.registration.to_string(), lane.phase, most))
             .collect();
         shares.sort_by(|a, b| a.0.cmp(&b.0));
-        assert_eq!(shares, [("few".to_owned(), Queued, FEW), ("full".to_owned(), Working, 30)]);
+        assert_eq!(
+            shares,
+            [
+                ("few".to_owned(), Queued, FEW),
+                ("full".to_owned(), Working, 30),
+                ("saturated".to_owned(), Cancelling, 100)
+            ]
+        );
     }
 }

@@ -93,6 +93,15 @@ const ILLEGAL: &[(&str, &str, &str)] = &[
     ),
     ("tasks_fence_orders_calls", TASK, "call_fence = 1"),
     ("tasks_counters_not_negative", TASK, "attempt = -1"),
+    ("tasks_call_slot_positive", TASK, "call_slot = 0"),
+    (
+        "registrations_max_calls_positive",
+        REGISTRATION,
+        "max_calls) values ('x', 'u', 'x', 'https://h/', 'https://h/', 'x', 0)",
+    ),
+    ("health_open_until_once_tripped", HEALTH, "trips) values ('x', 1)"),
+    ("health_pause_names_who", HEALTH, "paused_at) values ('x', now())"),
+    ("health_counters_not_negative", HEALTH, "failures) values ('x', 1)"),
     (
         "outputs_action_id_prefixed",
         "",
