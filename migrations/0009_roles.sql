@@ -73,7 +73,8 @@ begin
                 'select, insert, update on david.mcp_registration_health',
                 'select on ' || v_views || ', david.v_input_required',
                 'execute on function ' || v_readers,
-                'execute on function david.remote_task_key(text), david.cancel_actions_of_run(varchar), david.wake_workers()']
+                'execute on function david.remote_task_key(text), david.cancel_actions_of_run(varchar), david.wake_workers(),
+                                     david.prune(interval, integer, text, text, text)']
             when 'operator' then array[
                 'select on ' || v_views || ', david.v_input_required',
                 'execute on function ' || v_readers,

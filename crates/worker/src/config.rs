@@ -11,6 +11,7 @@ use crate::clock::shortest_term;
 use crate::credentials::{Broker, BrokerError, Source};
 use crate::endpoint_policy::EndpointPolicy;
 use crate::remote::Limits;
+use crate::retention::Retention;
 
 /// How to reach the database.
 #[derive(Clone, Args)]
@@ -195,6 +196,11 @@ pub struct WorkerConfig {
     #[arg(long, env = "DAVID_TASKS_PROGRESS_CHANNEL", value_parser = channel, value_name = "NAME")]
     pub progress_channel: Option<String>,
 
+    /// How long finalised tasks, acknowledged outputs and history are kept before some replica throws them
+    /// away (duration), or off. Outputs that nobody acknowledged are kept.
+    #[arg(long, env = "DAVID_TASKS_RETENTION", default_value = "30days", value_parser = retention, allow_hyphen_values = true, value_name = "DURATION|off")]
+    pub retention: Retention,
+
     /// Hosts that may be reached by plain http and at private addresses, as they stand in the URL,
     /// separated by commas.
     #[arg(long, env = "DAVID_TASKS_TRUSTED_HOSTS", value_delimiter = ',', value_parser = host, value_name = "HOST")]
@@ -305,6 +311,7 @@ impl WorkerConfig {
             ("--breaker-base", self.breaker_base.is_zero()),
             ("--statement-timeout", self.statement_timeout.is_zero()),
             ("--input-timeout", self.input_timeout.is_zero()),
+            ("--retention", self.retention == Retention::For(Duration::ZERO)),
         ];
         if let Some((flag, _)) = positive.into_iter().find(|(_, zero)| *zero) {
             return Err(ConfigError::Zero { flag });
@@ -406,6 +413,13 @@ const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 
 /// Longer than any setting here makes sense, and short enough to be added to any date.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+fn retention(text: &str) -> Result<Retention, String> {
+    match text {
+        "off" => Ok(Retention::Off),
+        _ => duration(text).map(Retention::For).map_err(|error| format!("{error}, or off")),
+    }
+}
 
 /// humantime, with a word on what is wrong and what would be right.
 fn duration(text: &str) -> Result<Duration, String> {

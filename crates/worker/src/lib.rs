@@ -32,6 +32,7 @@ mod progress;
 mod queue;
 mod registrar;
 pub mod remote;
+pub mod retention;
 mod signals;
 mod story;
 mod telemetry;

@@ -19,6 +19,7 @@ use crate::leaser::{Leaser, Leasing};
 use crate::progress::Progress;
 use crate::registrar::Registrar;
 use crate::remote::{Access, Clients};
+use crate::retention::{self, Retention};
 use crate::signals;
 
 /// How a replica ended.
@@ -63,6 +64,9 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     ];
     if config.wake_ups == Switch::On && config.db_pooling == Pooling::Session {
         helpers.push(tokio::spawn(bell::listen(ledger.clone(), Arc::clone(&bell))));
+    }
+    if let Retention::For(keep) = config.retention {
+        helpers.push(tokio::spawn(retention::run(ledger.clone(), keep)));
     }
     let context = Arc::new(Context {
         committer,

@@ -340,12 +340,16 @@ async fn every_statement_in_sql_may_be_run_by_david_worker() {
 }
 
 #[tokio::test]
-async fn the_worker_may_not_submit_cancel_or_delete() {
+async fn the_worker_may_prune_and_not_submit_cancel_or_delete() {
     let fixture = fixture().await;
     check(
         "david_worker",
         &fixture,
-        &["select * from david.v_stuck", "select * from david.v_input_required"],
+        &[
+            "select * from david.v_stuck",
+            "select * from david.v_input_required",
+            "select david.prune(interval '1 day')",
+        ],
         &[
             "insert into david.runs (id, user_id) values ('x', 'x')",
             "update david.runs set status = 'cancelled'",
@@ -359,7 +363,6 @@ async fn the_worker_may_not_submit_cancel_or_delete() {
             "update david.mcp_input_requests set response = '{}'",
             "delete from david.mcp_task_events",
             "select david.fail_action('act_b', 'why')",
-            "select david.prune(interval '1 day')",
             "select david.cancel_run('run_b')",
         ],
     )
