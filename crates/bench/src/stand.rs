@@ -1,13 +1,13 @@
 //! The test stand: a durable Postgres, one MCP server, and the product's own release binary.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use david_testkit::{Postgres, Replica, eventually};
 use serde_json::Value;
-use sqlx::PgPool;
+use sqlx::{AssertSqlSafe, PgPool};
 
 /// Requests in flight, everywhere.
 pub(crate) const CONCURRENCY: usize = 256;
@@ -21,17 +21,21 @@ pub(crate) struct Scale {
     pub(crate) window: Duration,
     /// Measurements per figure.
     pub(crate) repeats: usize,
+    /// Rows of which none is due, for what they cost a lease.
+    pub(crate) resting: i64,
+    /// No-op jobs of the fastest queue; others get a part of them.
+    pub(crate) jobs: usize,
 }
 
 impl Scale {
     pub(crate) fn full() -> Self {
         // A window as long as a lease holds one lease and one write of each row. More polls are due
         // than any of this can make, so that rates are compared and not timers.
-        Self { tasks: 20_000, window: Duration::from_secs(30), repeats: 3 }
+        Self { tasks: 20_000, window: Duration::from_secs(30), repeats: 3, resting: 5_000_000, jobs: 200_000 }
     }
 
     pub(crate) fn quick() -> Self {
-        Self { tasks: 1_000, window: Duration::from_secs(5), repeats: 1 }
+        Self { tasks: 1_000, window: Duration::from_secs(5), repeats: 1, resting: 100_000, jobs: 10_000 }
     }
 }
 
@@ -89,6 +93,29 @@ impl Stand {
         .execute(&self.pool)
         .await?;
         Ok(())
+    }
+
+    /// An empty database on the same server: its URL.
+    pub(crate) async fn create_database(&self, name: &'static str) -> anyhow::Result<String> {
+        self.drop_database(name).await?;
+        sqlx::raw_sql(AssertSqlSafe(format!("create database {name}"))).execute(&self.pool).await?;
+        Ok(self.url_of(name))
+    }
+
+    /// The URL of a database on the same server.
+    pub(crate) fn url_of(&self, name: &str) -> String {
+        self.postgres.url(name)
+    }
+
+    pub(crate) async fn drop_database(&self, name: &'static str) -> anyhow::Result<()> {
+        let drop = format!("drop database if exists {name} with (force)");
+        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Where cargo puts what it builds, and what else need not be kept.
+    pub(crate) fn target(&self) -> anyhow::Result<&Path> {
+        self.binaries.parent().context("no folder above the binaries")
     }
 
     /// The process of the MCP server.
