@@ -19,6 +19,7 @@ mod leased;
 mod ledger;
 mod level;
 mod migrate;
+pub mod operate;
 mod settle;
 mod slots;
 mod wake_ups;

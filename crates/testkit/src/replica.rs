@@ -103,6 +103,14 @@ impl Replica {
         self.signal(Signal::TERM)
     }
 
+    /// SIGINT, as Ctrl-C sends it.
+    ///
+    /// # Errors
+    /// When the process has ended already.
+    pub fn interrupt(&self) -> anyhow::Result<()> {
+        self.signal(Signal::INT)
+    }
+
     /// SIGSTOP: it does nothing until [`resume`](Self::resume), while its connections stay open.
     ///
     /// # Errors

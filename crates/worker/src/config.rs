@@ -408,7 +408,7 @@ const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// humantime, with a word on what is wrong and what would be right.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write it like 500ms, 30s or 5m";
     if text.trim_start().starts_with('-') {
         return Err(format!("a duration cannot be negative; {FORM}"));
