@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use crate::bare::Bare;
-use crate::process::{cpu, resident};
+use crate::process::cpu;
 use crate::report::Report;
 use crate::stand::{CONCURRENCY, Stand};
 
@@ -43,19 +43,16 @@ async fn working(stand: &Stand, bare: &Bare) -> anyhow::Result<Vec<String>> {
     Ok(ids)
 }
 
-/// A, B, H: polling tasks that work, beside the bare SDK.
+/// A, B: polling tasks that work, beside the bare SDK.
 pub(crate) async fn polling(stand: &Stand, report: &mut Report) -> anyhow::Result<()> {
     let bare = Bare::connect(&stand.url).await?;
     let ids = working(stand, &bare).await?;
     let (mut ratios, mut bare_rates, mut rates) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut wal, mut statements, mut per_row, mut per_poll) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut wal, mut statements, mut per_poll) = (Vec::new(), Vec::new(), Vec::new());
     let bare_window = stand.scale.window / 3;
     for _ in 0..stand.scale.repeats {
         let bare_rate = bare.polls(&ids, CONCURRENCY, bare_window).await?;
         let replica = stand.replica()?;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let empty = resident(replica.pid())?;
         stand.until_polled(&ids, &stand.gets().await?).await?;
         let (polls, before) = (stand.polls().await?, stand.work().await?);
         let (spent, began) = (cpu(replica.pid())?, Instant::now());
@@ -63,8 +60,6 @@ pub(crate) async fn polling(stand: &Stand, report: &mut Report) -> anyhow::Resul
         let spent = cpu(replica.pid())? - spent;
         let (time, after) = (began.elapsed().as_secs_f64(), stand.work().await?);
         let polls = stand.polls().await? - polls;
-        #[expect(clippy::cast_precision_loss, reason = "bytes and rows")]
-        per_row.push(resident(replica.pid())?.saturating_sub(empty) as f64 / ids.len() as f64);
         stand.stop(vec![replica]).await?;
         rates.push(polls / time);
         bare_rates.push(bare_rate);
@@ -79,7 +74,6 @@ pub(crate) async fn polling(stand: &Stand, report: &mut Report) -> anyhow::Resul
     report.add("A", "processor of the replica per poll", "µs", "", &per_poll);
     report.add("B", "WAL per poll", "B", "≤ 100", &wal);
     report.add("B", "statements per poll", "", "≤ 0.02", &statements);
-    report.add("H", "memory per held row", "B", "≤ 1024", &per_row);
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 mod bare;
 mod figures;
 mod load;
+mod memory;
 mod process;
 mod report;
 mod stand;
@@ -55,8 +56,11 @@ async fn main() -> anyhow::Result<()> {
     if wanted("I") {
         figures::idle(&stand, &mut report).await?;
     }
-    if wanted("A") || wanted("B") || wanted("H") {
+    if wanted("A") || wanted("B") {
         figures::polling(&stand, &mut report).await?;
+    }
+    if wanted("H") {
+        memory::held(&stand, &mut report).await?;
     }
     if wanted("J") {
         figures::replicas(&stand, &mut report).await?;

@@ -165,9 +165,33 @@ impl Stand {
         self.submit("work", ids.len(), Some(ids)).await
     }
 
+    /// Adopts tasks, each in a Run of its own and on a registration of its own.
+    pub(crate) async fn adopt_on_servers(&self, ids: &[String]) -> anyhow::Result<()> {
+        sqlx::query(
+            "insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key)
+             select 'reg_' || n, 'user', 'reg_' || n, $1, $1, 'reg_' || n from generate_series(1, $2::int) n",
+        )
+        .bind(&self.url)
+        .bind(i32::try_from(ids.len())?)
+        .execute(&self.pool)
+        .await?;
+        self.submit_to("'reg_' || n", "work", ids.len(), Some(ids)).await
+    }
+
     /// Submits calls, each in a Run of its own.
     pub(crate) async fn submit(
         &self,
+        tool: &str,
+        count: usize,
+        adopted: Option<&[String]>,
+    ) -> anyhow::Result<()> {
+        self.submit_to("'reg'", tool, count, adopted).await
+    }
+
+    /// The same; `registration` is an expression over the number `n` of the Action.
+    async fn submit_to(
+        &self,
+        registration: &str,
         tool: &str,
         count: usize,
         adopted: Option<&[String]>,
@@ -179,16 +203,17 @@ impl Stand {
         .bind(i64::try_from(count)?)
         .execute(&self.pool)
         .await?;
-        sqlx::query(
-            "select count(david.submit_action('act_' || n, 'run_' || n, 'reg', $2, $2, '{\"seconds\": 0}',
+        let submit = format!(
+            "select count(david.submit_action('act_' || n, 'run_' || n, {registration}, $2, $2, '{{\"seconds\": 0}}',
                                              p_remote_task_id => ($3::text[])[n]))
-               from generate_series(1, $1::int) n",
-        )
-        .bind(i32::try_from(count)?)
-        .bind(tool)
-        .bind(adopted.unwrap_or_default())
-        .execute(&self.pool)
-        .await?;
+               from generate_series(1, $1::int) n"
+        );
+        sqlx::query(sqlx::AssertSqlSafe(submit))
+            .bind(i32::try_from(count)?)
+            .bind(tool)
+            .bind(adopted.unwrap_or_default())
+            .execute(&self.pool)
+            .await?;
         for statement in ["vacuum analyze david.mcp_action_tasks, david.actions, david.runs", "checkpoint"] {
             sqlx::query(statement).execute(&self.pool).await?;
         }
@@ -197,11 +222,20 @@ impl Stand {
 
     /// A replica of the product, as an operator would run it.
     pub(crate) fn replica(&self) -> anyhow::Result<Replica> {
+        self.replica_with_room("40000")
+    }
+
+    /// One that may hold as much as there is.
+    pub(crate) fn roomy_replica(&self) -> anyhow::Result<Replica> {
+        self.replica_with_room("200000")
+    }
+
+    fn replica_with_room(&self, held: &str) -> anyhow::Result<Replica> {
         Replica::command(self.binaries.join("david-tasks"), &self.postgres.url("postgres"))
             .arg("worker")
             .env("DAVID_TASKS_LOG", "warn")
             .env("DAVID_TASKS_TRUSTED_HOSTS", "127.0.0.1")
-            .env("DAVID_TASKS_MAX_HELD", "40000")
+            .env("DAVID_TASKS_MAX_HELD", held)
             .env("DAVID_TASKS_MAX_IN_FLIGHT", CONCURRENCY.to_string())
             .env("DAVID_TASKS_LEASE_BATCH", "500")
             .env("DAVID_TASKS_POLL_CAP", "1s")
