@@ -20,6 +20,7 @@ mod ledger;
 mod level;
 mod migrate;
 pub mod operate;
+mod sample;
 mod settle;
 mod slots;
 mod wake_ups;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::spawner::{self, OnOrphaned};
 use crate::wait::eventually;
+use david_cluster::spawner::{self, OnOrphaned};
 
 /// How a replica is started. Its environment is the test's own without `DATABASE_URL` and `DAVID_*`, plus what
 /// is set here, so that a developer's shell does not change a test.

@@ -380,7 +380,7 @@ impl WorkerConfig {
 }
 
 /// A host as it stands in a URL.
-fn host(text: &str) -> Result<String, String> {
+pub(crate) fn host(text: &str) -> Result<String, String> {
     match url::Host::parse(text) {
         Ok(host) => Ok(host.to_string()),
         Err(_) => {

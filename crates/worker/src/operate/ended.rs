@@ -26,6 +26,8 @@ pub(crate) enum Ended {
     NotFound,
     /// How it stands does not allow it.
     Refused,
+    /// `doctor` has found problems.
+    Unhealthy,
     /// Migrations are pending.
     Pending,
     /// The role may not.
@@ -39,6 +41,7 @@ impl From<Ended> for ExitCode {
             Ended::Senseless => 2,
             Ended::NotFound => 5,
             Ended::Refused => 6,
+            Ended::Unhealthy => 7,
             Ended::Pending => 8,
             Ended::NotPermitted => 9,
         })

@@ -12,6 +12,8 @@ mod advice;
 mod arguments;
 mod cancel;
 mod completions;
+mod dev;
+mod doctor;
 mod ended;
 mod fail;
 mod give_up;
@@ -61,6 +63,10 @@ pub(crate) enum Operate {
     Release(release::Arguments),
     /// Delete what ended long ago, in batches.
     Prune(prune::Arguments),
+    /// Look whether database, role, way, servers and credentials are as a worker needs them.
+    Doctor(Box<doctor::Arguments>),
+    /// Run a whole world of your own in a folder: Postgres, a sample MCP server, one worker.
+    Dev(dev::Arguments),
     /// Print a shell's completions for this program.
     Completions(completions::Arguments),
     /// Print a manual page, or write them all.
@@ -83,6 +89,8 @@ pub(crate) async fn run(command: Operate, program: clap::Command) -> anyhow::Res
         Operate::GiveUp(arguments) => give_up::run(&arguments).await,
         Operate::Release(arguments) => release::run(&arguments).await,
         Operate::Prune(arguments) => prune::run(&arguments).await,
+        Operate::Doctor(arguments) => doctor::run(&arguments).await,
+        Operate::Dev(arguments) => dev::run(&arguments).await,
         Operate::Completions(arguments) => completions::run(&arguments, program),
         Operate::Man(arguments) => man::run(&arguments, program),
     };
@@ -104,7 +112,8 @@ impl Operate {
             Self::GiveUp(arguments) => arguments.common.format(),
             Self::Release(arguments) => arguments.common.format(),
             Self::Prune(arguments) => arguments.common.format(),
-            Self::Completions(_) | Self::Man(_) => output::Format::Human,
+            Self::Doctor(arguments) => arguments.common.format(),
+            Self::Dev(_) | Self::Completions(_) | Self::Man(_) => output::Format::Human,
         }
     }
 }
