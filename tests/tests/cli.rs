@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use david_e2e::said::{Said, sorted};
 use david_e2e::{REGISTRATION, Submission, World, raw};
 use david_testkit::{Replica, eventually};
 use serde_json::Value;
@@ -10,30 +11,9 @@ use serde_json::Value;
 const DAVID_TASKS: &str = env!("CARGO_BIN_EXE_replica");
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a command said, and how it ended.
-#[derive(Debug)]
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Said {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// The keys of the object that was printed, or of the object at `pointer` in it.
-    fn keys(&self, pointer: &str) -> Vec<String> {
-        let json = self.json();
-        let object = json.pointer(pointer).and_then(Value::as_object);
-        object.unwrap_or_else(|| panic!("no object at {pointer}: {json}")).keys().cloned().collect()
-    }
-}
-
-/// Runs a command as a role of the database; "none" is the test's own superuser.
 async fn run_as(world: &World, role: &str, args: &[&str]) -> Said {
     let url = match role {
+        // The test's own superuser.
         "none" => world.db.url.clone(),
         role => format!("{}?options=-c%20role%3D{role}", world.db.url),
     };
@@ -41,28 +21,11 @@ async fn run_as(world: &World, role: &str, args: &[&str]) -> Said {
 }
 
 async fn run_at(url: &str, args: &[&str]) -> Said {
-    let mut command = tokio::process::Command::new(DAVID_TASKS);
-    for (key, _) in std::env::vars_os().filter(|(key, _)| key.as_encoded_bytes().starts_with(b"DAVID_")) {
-        command.env_remove(key);
-    }
-    let output = command.args(args).env("DATABASE_URL", url).kill_on_drop(true).output();
-    let output =
-        tokio::time::timeout(PATIENCE, output).await.unwrap_or_else(|_| panic!("{args:?} hangs")).unwrap();
-    Said {
-        code: output.status.code().unwrap_or(-1),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    Said::by(DAVID_TASKS, url, args).await.unwrap()
 }
 
 async fn run(world: &World, args: &[&str]) -> Said {
     run_as(world, "david_operator", args).await
-}
-
-fn sorted(keys: &str) -> Vec<String> {
-    let mut keys: Vec<String> = keys.split_whitespace().map(str::to_owned).collect();
-    keys.sort();
-    keys
 }
 
 /// Makes what is due long overdue.

@@ -29,7 +29,9 @@ pub(super) async fn check(operator: &Operator, tolerance: Duration) -> Result<Ve
     else {
         return Ok(Vec::new());
     };
-    let what = format!("This machine's clock is {} {direction} the database's.", span(offset));
+    let offset = (offset + Duration::from_millis(500)).as_secs().max(1);
+    let what =
+        format!("This machine's clock is {} {direction} the database's.", span(Duration::from_secs(offset)));
     Ok(vec![
         Finding::new(Severity::Warning, "clock_offset", what)
             .because("No instant of this machine is ever stored or compared, so Actions are safe; but logs of machines do not fit together, and TLS and tokens go by the clock.")

@@ -27,7 +27,6 @@ pub(super) async fn check(operator: &Operator, arguments: &Arguments) -> Result<
     let server = operator.server().await?;
     let settings = operator.settings(&SETTINGS).await?;
     let mut findings = fitness(&server);
-    findings.extend(durability(&server, &settings));
     for tied in operator.role_settings(&TIED).await? {
         let whose = match (&tied.role, &tied.database) {
             (Some(role), Some(database)) => {
@@ -56,6 +55,11 @@ pub(super) async fn check(operator: &Operator, arguments: &Arguments) -> Result<
         };
         findings.push(finding.of(whose).fix(format!("{reset} {};", tied.name)));
     }
+    // What is tied to the connecting role, or to its database, is seen in its session, too.
+    let told: Vec<&str> = findings.iter().map(|finding| finding.check).collect();
+    let mut of_session = durability(&server, &settings);
+    of_session.retain(|finding| !told.contains(&finding.check));
+    findings.extend(of_session);
     if arguments.db_pooling == Pooling::Session {
         findings.extend(room(&server, &settings, arguments, operator.replicas().await.unwrap_or_default()));
     }

@@ -50,7 +50,7 @@ pub(super) async fn check(
             .of(role.clone())
             .because("Statements fail with 42501 (insufficient_privilege) when they get there, perhaps only in the middle of an outage.")
             .fix(format!(
-                "As the owner of schema david: select david.set_up_roles(); grant {group} to {};",
+                "select david.set_up_roles(); grant {group} to {}; -- as the owner of schema david",
                 quoted_name(&role)
             )),
     ])
