@@ -424,3 +424,52 @@ async fn every_command_has_a_manual_page_and_is_completed_by_every_shell() {
         assert!(script.code == 0 && script.out.contains("give-up"), "{shell}: {script:?}");
     }
 }
+
+/// `script` of util-linux gives it a terminal.
+#[tokio::test]
+async fn on_a_terminal_watch_draws_the_status_again_and_ends_on_ctrl_c_with_0() {
+    let world = World::new().await.unwrap();
+    let watching = Replica::command("/usr/bin/script", &world.db.url)
+        .arg("-qec")
+        .arg(format!("{DAVID_TASKS} watch --interval 100ms"))
+        .arg("/dev/null")
+        .start()
+        .unwrap();
+    eventually(PATIENCE, "it is drawn three times", async || {
+        let logs = watching.logs();
+        if logs.matches("\u{1b}[2J\u{1b}[H").count() >= 3 && logs.contains("WAITING") {
+            Ok(())
+        } else {
+            Err(logs)
+        }
+    })
+    .await
+    .unwrap();
+    world.submit(Submission::work(0.0)).await.unwrap();
+    watching.wait_log(REGISTRATION, PATIENCE).await.unwrap();
+    // Its child is what the terminal's Ctrl-C would reach.
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", watching.pid())).unwrap();
+    let child = children.split_whitespace().next().unwrap().to_owned();
+    let sent = tokio::process::Command::new("kill").args(["-INT", &child]).status().await.unwrap();
+    assert!(sent.success());
+    assert_eq!(watching.wait_exit(PATIENCE).await.unwrap().code(), Some(0), "{}", watching.logs());
+}
+
+#[tokio::test]
+async fn watch_outlasts_an_outage_of_the_database_and_tells_it_once() {
+    let world = World::new().await.unwrap();
+    let proxy = david_testkit::PgProxy::start(david_testkit::Postgres::shared().unwrap().addr().unwrap())
+        .await
+        .unwrap();
+    let url = proxy.url(&world.db.url).unwrap();
+    let watching =
+        Replica::command(DAVID_TASKS, &url).arg("watch").arg("--interval").arg("100ms").start().unwrap();
+    world.submit(Submission::work(0.0)).await.unwrap();
+    watching.wait_log("backlog reg_sample queued: - -> 1", PATIENCE).await.unwrap();
+    proxy.refuse();
+    watching.wait_log("trying again", PATIENCE).await.unwrap();
+    proxy.pass();
+    world.submit(Submission::work(0.0)).await.unwrap();
+    watching.wait_log("backlog reg_sample queued: 1 -> 2", PATIENCE).await.unwrap();
+    assert_eq!(watching.logs().matches("trying again").count(), 1, "{}", watching.logs());
+}

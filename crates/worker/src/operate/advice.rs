@@ -28,9 +28,7 @@ impl Advice {
 /// What a status calls for, the most pressing first.
 pub(super) fn of_status(status: &Status) -> Vec<Advice> {
     let mut all = Vec::new();
-    let not_leased =
-        status.stuck.iter().filter(|row| matches!(row.reason.as_str(), "not_leased" | "call_lost")).count();
-    if not_leased > 0 {
+    if status.stuck.iter().any(is_overdue) {
         let alive = status.replicas.iter().filter(|replica| replica.lapsed < replica.leases).count();
         all.push(match alive {
             0 => Advice::new(
@@ -46,9 +44,9 @@ pub(super) fn of_status(status: &Status) -> Vec<Advice> {
     all.extend(status.servers.iter().filter_map(closed));
     // One Action of each reason and server stands for its likes.
     let mut seen = BTreeSet::new();
-    for row in &status.stuck {
+    for row in status.stuck.iter().filter(|row| !is_overdue(row)) {
         if seen.insert((row.reason.as_str(), row.registration_id.as_str())) {
-            all.extend(of_row(row).into_iter().filter(|advice| !all.contains(advice)).collect::<Vec<_>>());
+            all.extend(of_row(row));
         }
     }
     if let Some(owed) = status.cancelling.iter().find(|owed| owed.attempt >= 3) {
@@ -63,8 +61,16 @@ pub(super) fn of_status(status: &Status) -> Vec<Advice> {
             format!("david-tasks show {}", quoted(&question.action_id)),
         ));
     }
+    // The same command twice is one thing to do.
+    let mut typed = BTreeSet::new();
+    all.retain(|advice| advice.command.as_ref().is_none_or(|command| typed.insert(command.clone())));
     all.truncate(MOST);
     all
+}
+
+/// Due, and nobody takes it.
+fn is_overdue(row: &Stuck) -> bool {
+    matches!(row.reason.as_str(), "not_leased" | "call_lost")
 }
 
 /// What a server that is closed calls for, if it is.
@@ -80,12 +86,12 @@ pub(super) fn closed(server: &ServerHealth) -> Option<Advice> {
     }
     let until = server.open_until.as_ref().filter(|_| server.breaker == "open")?;
     let error = server.last_error.as_deref().unwrap_or("its error is not for this role to read");
-    Some(Advice {
-        why: format!(
+    Some(Advice::new(
+        format!(
             "{id} failed too often and is left alone until {until}; then it is tried by itself. Last: {error}"
         ),
-        command: Some(format!("david-tasks pause {} --reason 'it is being repaired'", quoted(id))),
-    })
+        "david-tasks doctor",
+    ))
 }
 
 /// What one stuck row calls for.

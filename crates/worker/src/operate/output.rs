@@ -50,10 +50,13 @@ pub(crate) fn plain_json(json: &str) -> String {
     safe
 }
 
-/// A table with these headings, as wide as the terminal; without a terminal as wide as it needs to be.
+/// A table with these headings, if any, as wide as the terminal; without a terminal as wide as it needs to be.
 pub(crate) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header(headings.iter().copied());
+    table.load_style(NOTHING);
+    if !headings.is_empty() {
+        table.set_header(headings.iter().copied());
+    }
     if io::stdout().is_terminal()
         && let Some((width, _)) = terminal_size::terminal_size()
     {
