@@ -71,12 +71,12 @@ begin
                 'select, insert, update (state, sent_at) on david.mcp_input_requests',
                 'select, insert on david.mcp_task_events',
                 'select, insert, update on david.mcp_registration_health',
-                'select on ' || v_views || ', david.v_input_required',
+                'select on ' || v_views || ', david.v_input_required, david.v_registrations',
                 'execute on function ' || v_readers,
                 'execute on function david.remote_task_key(text), david.cancel_actions_of_run(varchar), david.wake_workers(),
                                      david.prune(interval, integer, text, text, text)']
             when 'operator' then array[
-                'select on ' || v_views || ', david.v_input_required',
+                'select on ' || v_views || ', david.v_input_required, david.v_registrations',
                 'execute on function ' || v_readers,
                 'select on david.mcp_task_events, david.mcp_operator_log',
                 'execute on function david.pause_registration(varchar, text, text), david.resume_registration(varchar, text, text)',
@@ -90,7 +90,7 @@ begin
                 'select (action_id, run_id, registration_id, registration_name, tool_name, asked_by, round, state, asked_at, execution_deadline) on david.v_input_required',
                 'execute on function ' || v_readers]
         end;
-        if v_kind = 'worker' and to_regclass('david._sqlx_migrations') is not null then
+        if v_kind in ('worker', 'operator') and to_regclass('david._sqlx_migrations') is not null then
             -- Is the schema as new as the binary needs?
             v_grants := v_grants || 'select on david._sqlx_migrations'::text;
         end if;

@@ -6,6 +6,9 @@
 mod action;
 mod look;
 pub mod raw;
+pub mod said;
+pub mod shown;
+pub mod stand;
 mod world;
 
 pub use action::{Action, Submission};

@@ -1,5 +1,4 @@
 //! What ended long ago goes by itself, and nothing else does.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -1,23 +1,23 @@
 //! The command line. Exit codes: 0 done, 1 failed, 2 wrong usage (clap's), 3 a stop whose grace
-//! ended before its calls did, 4 a gate of `sdk-audit` that is not passed.
+//! ended before its calls did, 4 a gate of `sdk-audit` that is not passed; those of operators' commands
+//! are in `operate`.
 
 use std::io::IsTerminal;
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use clap::{Parser, Subcommand};
-use david_schema::{ConnectOptions, Ledger, Sessions, causes, migrate};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use david_schema::causes;
 
 use crate::audit;
-use crate::config::{DatabaseConfig, WorkerConfig};
+use crate::config::WorkerConfig;
+use crate::operate::{self, Operate};
 use crate::telemetry::{self, LogFormat};
 use crate::worker::{self, Stopped};
 
 /// Durable MCP-Tasks worker: leases Actions from Postgres, drives them on remote MCP servers, and
 /// finalises each exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "david-tasks", version, max_term_width = 100)]
+#[command(name = "david-tasks", version, max_term_width = 100, after_help = operate::EXIT_CODES)]
 struct Cli {
     /// How log lines are written to stderr: human, json, or auto (human on a terminal).
     #[arg(
@@ -41,8 +41,8 @@ struct Cli {
 enum Command {
     /// Run one replica until SIGTERM or SIGINT. Run as many as you like against one database.
     Worker(Box<WorkerConfig>),
-    /// Bring the database to the schema this binary needs. Safe to repeat and to run concurrently.
-    Migrate(DatabaseConfig),
+    #[command(flatten)]
+    Operate(Operate),
     /// Prove, by real calls, what the MCP SDK and a server do; print the migration gate.
     SdkAudit {
         /// The server to audit; by default one is started for the purpose.
@@ -85,7 +85,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             Stopped::Clean => ExitCode::SUCCESS,
             Stopped::GraceOver => ExitCode::from(3),
         }),
-        Command::Migrate(database) => run_migrate(&database).await,
+        Command::Operate(command) => Ok(operate::run(command, Cli::command()).await?.into()),
         Command::SdkAudit { url, json } => {
             let format = if json { audit::OutputFormat::Json } else { audit::OutputFormat::Lines };
             Ok(match audit::run(url, format).await? {
@@ -94,27 +94,4 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             })
         }
     }
-}
-
-async fn run_migrate(database: &DatabaseConfig) -> anyhow::Result<ExitCode> {
-    let ledger = Ledger::open(&ConnectOptions {
-        url: database.database_url.clone(),
-        connections: 2,
-        // A migration may rewrite a table.
-        statement_timeout: std::time::Duration::from_secs(3600),
-        acquire_timeout: std::time::Duration::from_secs(10),
-        application_name: "david-tasks migrate".to_owned(),
-        sessions: Sessions::Ours,
-    })
-    .context("the database URL cannot be read")?;
-    ledger.reach().await.context("nothing was migrated (is DATABASE_URL right, and the server up?)")?;
-    let done = migrate(ledger.pool()).await.context("nothing was migrated")?;
-    let what = match done.applied {
-        0 => "nothing to do".to_owned(),
-        applied => format!("{applied} migrations applied"),
-    };
-    // Whether it can be told or not, it is done.
-    writeln!(std::io::stdout(), "schema david is at level {} ({what})", done.level)
-        .context("the database is migrated, but that cannot be written here")?;
-    Ok(ExitCode::SUCCESS)
 }

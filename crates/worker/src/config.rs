@@ -387,7 +387,7 @@ impl WorkerConfig {
 }
 
 /// A host as it stands in a URL.
-fn host(text: &str) -> Result<String, String> {
+pub(crate) fn host(text: &str) -> Result<String, String> {
     match url::Host::parse(text) {
         Ok(host) => Ok(host.to_string()),
         Err(_) => {
@@ -422,7 +422,7 @@ fn retention(text: &str) -> Result<Retention, String> {
 }
 
 /// humantime, with a word on what is wrong and what would be right.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write it like 500ms, 30s or 5m";
     if text.trim_start().starts_with('-') {
         return Err(format!("a duration cannot be negative; {FORM}"));

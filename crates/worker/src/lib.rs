@@ -26,6 +26,7 @@ mod health;
 mod holder;
 mod lanes;
 mod leaser;
+mod operate;
 mod orphan;
 mod outgoing;
 mod progress;

@@ -42,7 +42,7 @@ impl Account {
             if !self.passes(parent)? {
                 bail!(
                     "{} cannot be entered by the user Postgres runs as (uid {}): choose a directory elsewhere, \
-                     for example by setting TMPDIR",
+                     for example below /var/tmp (--dir, or TMPDIR for the tests)",
                     parent.display(),
                     self.uid
                 );

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,22 +14,34 @@ use crate::spawner::{self, OnOrphaned};
 use account::Account;
 use directory::Directory;
 
+pub use directory::InUse;
+
 mod account;
 mod binaries;
 mod directory;
 
 /// Names and values, as on the command line.
-type Settings = &'static [(&'static str, &'static str)];
+type Settings<'a> = &'a [(&'a str, &'a str)];
 
 /// Nothing in a test survives a power cut; killing the server is still safe.
-const FOR_TESTS: Settings = &[("fsync", "off"), ("full_page_writes", "off"), ("shared_buffers", "128MB")];
+const FOR_TESTS: Settings<'_> = &[("fsync", "off"), ("full_page_writes", "off"), ("shared_buffers", "128MB")];
 
-const FOR_BENCHMARKS: Settings = &[
+const FOR_BENCHMARKS: Settings<'_> = &[
     ("shared_preload_libraries", "pg_stat_statements"),
     ("shared_buffers", "512MB"),
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "30min"),
 ];
+
+/// Data is kept, so it is as safe as in production. A socket's path must not be long, and a folder's may be.
+const FOR_DEVELOPMENT: Settings<'_> = &[
+    ("unix_socket_directories", ""),
+    ("idle_in_transaction_session_timeout", "5min"),
+    ("shared_buffers", "128MB"),
+];
+
+/// How long an orphaned server of the same directory may take to end.
+const ORPHAN: Duration = Duration::from_secs(15);
 
 /// How long a cluster may take to come up; it takes about a second.
 const START: Duration = Duration::from_secs(60);
@@ -54,7 +66,7 @@ struct Cluster {
 impl Postgres {
     /// Starts a fresh cluster in a temporary directory and waits until it accepts connections.
     ///
-    /// Blocks for about a second; from async code use [`tokio::task::spawn_blocking`] or accept that.
+    /// Blocks for about a second; async code accepts that, or uses a thread that may block.
     ///
     /// # Errors
     /// No Postgres installed, or it does not start; the message carries the server's log.
@@ -68,6 +80,42 @@ impl Postgres {
     /// As [`start`](Self::start); and when `pg_stat_statements` is not installed.
     pub fn start_for_benchmarks() -> anyhow::Result<Self> {
         Self::run(Directory::temporary()?, None, FOR_BENCHMARKS)
+    }
+
+    /// A cluster with the server's own defaults, which are durable, and these settings.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::run(Directory::temporary()?, None, settings)
+    }
+
+    /// A durable cluster in `dir`, which is kept and may hold a cluster from an earlier run.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); and when `dir` is in use or `port` is taken.
+    pub fn start_for_development(dir: &Path, port: u16) -> anyhow::Result<Self> {
+        Self::run(Directory::kept(dir)?, Some(port), FOR_DEVELOPMENT)
+    }
+
+    /// Ends the server in order: whoever is connected is disconnected, and everything is on disk.
+    ///
+    /// # Errors
+    /// When it did not end so.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        let Some(cluster) = &mut self.cluster else { return Ok(()) };
+        let pid = Pid::from_raw(cluster.server.child.id().cast_signed()).context("no such process")?;
+        if cluster.server.child.try_wait()?.is_none() {
+            // SIGINT is Postgres's fast shutdown.
+            kill_process(pid, Signal::INT)?;
+        }
+        let status = cluster.server.child.wait()?;
+        ensure!(
+            status.success(),
+            "postgres ended with {status}; see its log in {}",
+            cluster.directory.path().display()
+        );
+        Ok(())
     }
 
     /// Like [`start`](Self::start), but in `dir`, which is kept and may hold a cluster from an earlier run.
@@ -116,6 +164,13 @@ impl Postgres {
             .with_context(|| format!("{authority} is no ip:port"))
     }
 
+    /// One of Postgres's client programs: on the `PATH`, or beside the server's.
+    #[must_use]
+    pub fn program(name: &str) -> Option<PathBuf> {
+        let beside = || binaries::find().ok().map(|dir| dir.join(name)).filter(|file| file.is_file());
+        spawner::on_path(name).or_else(beside)
+    }
+
     /// The process id of the server, when it is ours.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
@@ -147,7 +202,7 @@ impl Postgres {
         Ok(Self { base: base.to_owned(), cluster: None })
     }
 
-    fn run(directory: Directory, port: Option<u16>, settings: Settings) -> anyhow::Result<Self> {
+    fn run(directory: Directory, port: Option<u16>, settings: Settings<'_>) -> anyhow::Result<Self> {
         let bin = binaries::find()?;
         let account = Account::for_server()?;
         if let Some(account) = account {
@@ -158,6 +213,7 @@ impl Postgres {
         }
         // A free port is only known to have been free: try again when somebody was faster.
         let mut attempts = 5;
+        let began = Instant::now();
         loop {
             attempts -= 1;
             let chosen = match port {
@@ -168,6 +224,11 @@ impl Postgres {
                 Ok(server) => {
                     let base = format!("postgres://postgres@127.0.0.1:{chosen}");
                     return Ok(Self { base, cluster: Some(Cluster { server, directory, port: chosen }) });
+                }
+                // The server of a process that was killed just now is on its way out.
+                Err(error) if began.elapsed() < ORPHAN && error.to_string().contains("postmaster.pid") => {
+                    attempts += 1;
+                    std::thread::sleep(Duration::from_millis(100));
                 }
                 Err(error) if port.is_none() && attempts > 0 && error.to_string().contains("in use") => {}
                 Err(error) => return Err(error),
@@ -219,7 +280,7 @@ impl Server {
         directory: &Directory,
         account: Option<Account>,
         port: u16,
-        settings: Settings,
+        settings: Settings<'_>,
     ) -> anyhow::Result<Self> {
         let log = File::create(directory.log()).context("cannot write the server's log")?;
         let mut command = spawner::tied(&bin.join("postgres"), OnOrphaned::Interrupt);

@@ -15,7 +15,7 @@ use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 
 /// What the kernel sends the child when this process is gone.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum OnOrphaned {
+pub enum OnOrphaned {
     /// SIGINT: Postgres disconnects everyone and stops.
     Interrupt,
     /// SIGKILL.
@@ -23,7 +23,7 @@ pub(crate) enum OnOrphaned {
 }
 
 /// A command for `program` that is tied to the life of this process; run it with [`spawn`].
-pub(crate) fn tied(program: &Path, signal: OnOrphaned) -> Command {
+pub fn tied(program: &Path, signal: OnOrphaned) -> Command {
     let mut command = match setpriv() {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);
@@ -42,7 +42,10 @@ pub(crate) fn tied(program: &Path, signal: OnOrphaned) -> Command {
 }
 
 /// Spawns `command` from the thread that never ends.
-pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+///
+/// # Errors
+/// When it cannot be run.
+pub fn spawn(command: Command) -> io::Result<Child> {
     type Job = (Command, mpsc::Sender<io::Result<Child>>);
     static JOBS: OnceLock<Mutex<mpsc::Sender<Job>>> = OnceLock::new();
     let jobs = JOBS.get_or_init(|| {
@@ -62,7 +65,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
 }
 
 /// The first file called `name` on the `PATH`.
-pub(crate) fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+pub fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     let name = name.as_ref();
     std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|file| file.is_file())
 }

@@ -1,6 +1,7 @@
 //! The cluster's directory, and clearing away those that killed processes left behind.
 
-use std::fs::{self, File};
+use std::fmt;
+use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,18 @@ pub(super) struct Directory {
     _temporary: Option<TempDir>,
     _lock: File,
 }
+
+/// The directory is another process's at the moment.
+#[derive(Debug)]
+pub struct InUse(PathBuf);
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is in use by another process", self.0.display())
+    }
+}
+
+impl std::error::Error for InUse {}
 
 impl Directory {
     pub(super) fn temporary() -> anyhow::Result<Self> {
@@ -39,7 +52,13 @@ impl Directory {
 
     fn open(path: PathBuf, temporary: Option<TempDir>) -> anyhow::Result<Self> {
         let lock = File::create(path.join(LOCK))?;
-        lock.try_lock().with_context(|| format!("{} is in use by another process", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(InUse(path).into()),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("{} cannot be locked", path.display()));
+            }
+        }
         Ok(Self { path, _temporary: temporary, _lock: lock })
     }
 
