@@ -244,7 +244,7 @@ async fn the_worker_does_all_it_does_as_david_worker() {
     let mut fixture = Fixture::new().await;
     let pool = pool_as(&fixture.db, "david_worker").await;
     fixture.ledger = Ledger::from_pool(pool.clone());
-    david_schema::check_level(&pool).await.unwrap();
+    david_schema::check_level(&fixture.ledger).await.unwrap();
 
     fixture.submit("a", "a").await;
     fixture.track("t-1").await;
@@ -287,8 +287,8 @@ async fn the_worker_does_all_it_does_as_david_worker() {
     let leased = fixture.lease_one().await;
     fixture.ledger.release(&[(leased.task.id, leased.task.fence)]).await.unwrap();
     fixture.sql("update david.mcp_action_tasks set lapses = 2 where action_id = 'act_d'").await;
-    assert!(fixture.ledger.suspect_due().await.unwrap());
-    let suspects = fixture.ledger.lease_suspect(ReplicaId::new(), crate::support::TERM).await.unwrap();
+    assert!(fixture.ledger.suspect_due(&[]).await.unwrap());
+    let suspects = fixture.ledger.lease_suspect(ReplicaId::new(), &[], crate::support::TERM).await.unwrap();
     assert_eq!(suspects.rows.len(), 1);
     fixture.ledger.registrations(std::slice::from_ref(&leased.task.registration_id)).await.unwrap();
     fixture.ledger.notify("progress", &["x".to_owned()]).await.unwrap();
