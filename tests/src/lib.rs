@@ -6,6 +6,7 @@
 mod action;
 mod look;
 pub mod raw;
+pub mod scrape;
 mod world;
 
 pub use action::{Action, Submission};

@@ -1,5 +1,6 @@
 //! The worker's settings: flags, environment, defaults, and which of them cannot work together.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -203,6 +204,11 @@ pub struct WorkerConfig {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would replace the command's own in --help")]
     pub credentials: CredentialsConfig,
+
+    /// Address on which /metrics, /healthz and /readyz are served over plain http, without authentication; none
+    /// serves nothing. Port 0 takes a free one, which the log tells.
+    #[arg(long, env = "DAVID_TASKS_LISTEN", value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
 
     /// How long a stop waits for tools/call requests that are out (duration). A call that is cut off
     /// ends its Action as outcome_unknown, so this covers the longest call: 300 s and its write.

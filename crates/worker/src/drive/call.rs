@@ -60,7 +60,10 @@ impl Drive {
         // which starts before the commit whose lease has to cover it.
         let deadline = sent + self.leased.call.request_timeout;
         let listener = Some(self.listener());
+        let began = Instant::now();
         let reply = self.context.remote.call_tool_and_listen(&target, request, deadline, listener).await;
+        self.timings.call().observe(began.elapsed().as_secs_f64());
+        self.context.metrics.calls.count(&reply);
         crash::point("call_answered");
         let remote = match &reply {
             CallReply::Task { state, .. } => Some(state.id.clone()),
