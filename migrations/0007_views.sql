@@ -831,7 +831,34 @@ comment on column david.v_table_health.index_bytes is 'Size of all its indexes.'
 comment on column david.v_table_health.bloat_bytes is 'What the table takes beyond what its live rows need, a rough estimate; null before the first analyze.';
 comment on column david.v_table_health.indexes is 'Size of each index in bytes, by name.';
 
--- Who may look is said in 0009.
+-- ---------------------------------------------------------------------------------------------
+-- v_registrations
+-- ---------------------------------------------------------------------------------------------
+
+create view david.v_registrations as
+select g.id             as registration_id,
+       g.name           as registration_name,
+       g.owner_id,
+       g.url,
+       g.auth_type,
+       g.credential_id,
+       g.enabled,
+       g.timeout_seconds,
+       g.max_calls
+  from david.mcp_server_registrations g;
+
+comment on view david.v_registrations is 'Every server: where it is and how it is called. For operators and workers; a URL is no viewer''s business.';
+comment on column david.v_registrations.registration_id is 'The server''s registration.';
+comment on column david.v_registrations.registration_name is 'Its name.';
+comment on column david.v_registrations.owner_id is 'The user it belongs to.';
+comment on column david.v_registrations.url is 'Its MCP endpoint. Never holds a credential.';
+comment on column david.v_registrations.auth_type is 'none or bearer.';
+comment on column david.v_registrations.credential_id is 'Which bearer credential it wants: a name, not the token.';
+comment on column david.v_registrations.enabled is 'Whether Core allows traffic to it.';
+comment on column david.v_registrations.timeout_seconds is 'Longest that one tools/call may take.';
+comment on column david.v_registrations.max_calls is 'How many calls may be on the wire at once, all replicas together; null when there is no bound.';
+
+-- Who may look is said in 0010.
 revoke all on function david.lanes(), david.outcomes_there_are(), david.sample_percent(integer), david.backlog(), david.due_lag(),
     david.leases(), david.stuck(),
     david.registration_health(), david.outcomes(), david.cancelling(), david.blockers(), david.table_health() from public;

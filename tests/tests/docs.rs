@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-const DOCUMENTS: [&str; 12] = [
+const DOCUMENTS: [&str; 13] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/sdk-audit.md",
     "docs/failure-cases.md",
     "docs/exit-criteria.md",
     "docs/by-hand.md",
+    "docs/cli.md",
     "docs/credentials.md",
     "docs/progress.md",
     "docs/views.md",

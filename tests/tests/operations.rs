@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use david_e2e::World;
+use david_e2e::shown::matches;
 use david_testkit::eventually;
 use tokio::process::Command;
 
@@ -53,32 +54,6 @@ async fn psql(url: &str, role: &str, sql: &str) -> Result<String, String> {
     } else {
         Err(String::from_utf8_lossy(&done.stderr).into_owned())
     }
-}
-
-/// Line by line, spaces counting as one; `…` stands for anything.
-fn matches(shown: &str, actual: &str) -> bool {
-    let lines = |text: &str| -> Vec<String> {
-        text.lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-            .filter(|line| !line.is_empty() && !line.starts_with("--") && !line.contains("-+-"))
-            .collect()
-    };
-    let (shown, actual) = (lines(shown), lines(actual));
-    shown.len() == actual.len()
-        && shown.iter().zip(&actual).all(|(shown, actual)| {
-            let mut rest = actual.as_str();
-            let mut parts = shown.split('…');
-            let first = parts.next().unwrap_or_default();
-            let Some(after) = rest.strip_prefix(first) else { return false };
-            rest = after;
-            let mut last = None;
-            for part in parts {
-                let Some(at) = rest.find(part) else { return false };
-                rest = &rest[at + part.len()..];
-                last = Some(part);
-            }
-            rest.is_empty() || last == Some("")
-        })
 }
 
 #[tokio::test]

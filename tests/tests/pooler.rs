@@ -1,5 +1,4 @@
 //! Everything works through a pooler that lends another session to every transaction.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

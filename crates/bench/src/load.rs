@@ -23,7 +23,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::{Value, json};
 
-/// What the tasks ask for.
+/// What the tasks ask for, in milliseconds, unless the call says otherwise.
 const POLL_INTERVAL: u64 = 1000;
 
 #[derive(Debug, Default)]
@@ -35,6 +35,7 @@ struct Tasks {
 #[derive(Debug)]
 struct Entry {
     completes: Instant,
+    poll_interval: u64,
     gets: AtomicU64,
 }
 
@@ -62,12 +63,12 @@ impl Tasks {
         entries.iter().map(|(id, entry)| (id.clone(), entry.gets.load(Ordering::Relaxed))).collect()
     }
 
-    fn create(&self, life: Duration) -> Task {
+    fn create(&self, life: Duration, poll_interval: u64) -> Task {
         // Not to be taken for another server's.
         let id = format!("load-{:016x}", self.next.fetch_add(1, Ordering::Relaxed));
-        let entry = Entry { completes: Instant::now() + life, gets: AtomicU64::new(0) };
+        let entry = Entry { completes: Instant::now() + life, poll_interval, gets: AtomicU64::new(0) };
         self.entries.write().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), entry);
-        described(&id)
+        described(&id, poll_interval)
     }
 
     fn look(&self, id: &str) -> Option<DetailedTask> {
@@ -80,13 +81,13 @@ impl Tasks {
             let result = json!({ "content": [{ "type": "text", "text": "done" }], "isError": false });
             TaskPayload::Completed { result: result.as_object().cloned().unwrap_or_default() }
         };
-        Some(DetailedTask::new(described(id), payload))
+        Some(DetailedTask::new(described(id, entry.poll_interval), payload))
     }
 }
 
-fn described(id: &str) -> Task {
+fn described(id: &str, poll_interval: u64) -> Task {
     let at = "2026-07-28T00:00:00Z";
-    Task::new(id, TaskStatus::Working, at, at).with_poll_interval_ms(POLL_INTERVAL)
+    Task::new(id, TaskStatus::Working, at, at).with_poll_interval_ms(poll_interval)
 }
 
 impl ServerHandler for Handler {
@@ -103,9 +104,11 @@ impl ServerHandler for Handler {
         if request.name == "sync" {
             return Ok(CallToolResult::success(vec![ContentBlock::text("done")]).into());
         }
-        let seconds = request.arguments.as_ref().and_then(|arguments| arguments.get("seconds"));
-        let life = Duration::from_secs_f64(seconds.and_then(Value::as_f64).unwrap_or_default().max(0.0));
-        Ok(CallToolResponse::Task(CreateTaskResult::new(self.0.create(life))))
+        let argument = |name| request.arguments.as_ref().and_then(|arguments| arguments.get(name));
+        let seconds = argument("seconds").and_then(Value::as_f64).unwrap_or_default();
+        let interval = argument("poll_interval_ms").and_then(Value::as_u64).unwrap_or(POLL_INTERVAL);
+        let task = self.0.create(Duration::from_secs_f64(seconds.max(0.0)), interval);
+        Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
 
     async fn get_task(

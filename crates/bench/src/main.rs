@@ -6,7 +6,9 @@
 mod bare;
 mod figures;
 mod load;
+mod memory;
 mod process;
+mod queue;
 mod report;
 mod stand;
 
@@ -32,6 +34,9 @@ struct Args {
     /// Only these figures, by letter
     #[arg(long, value_delimiter = ',', value_name = "LETTER")]
     only: Vec<String>,
+    /// Measurements per figure, instead of three (one with --quick)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    repeats: Option<u8>,
     /// Where the figures go as JSON (path)
     #[arg(long, default_value = "target/bench.json", value_name = "FILE")]
     json: PathBuf,
@@ -46,7 +51,8 @@ async fn main() -> anyhow::Result<()> {
     if args.serve {
         return load::serve().await;
     }
-    let scale = if args.quick { Scale::quick() } else { Scale::full() };
+    let mut scale = if args.quick { Scale::quick() } else { Scale::full() };
+    scale.repeats = args.repeats.map_or(scale.repeats, usize::from);
     let wanted =
         |letter: &str| args.only.is_empty() || args.only.iter().any(|only| only.eq_ignore_ascii_case(letter));
     let mut report = Report::default();
@@ -55,8 +61,11 @@ async fn main() -> anyhow::Result<()> {
     if wanted("I") {
         figures::idle(&stand, &mut report).await?;
     }
-    if wanted("A") || wanted("B") || wanted("H") {
+    if wanted("A") || wanted("B") {
         figures::polling(&stand, &mut report).await?;
+    }
+    if wanted("H") {
+        memory::held(&stand, &mut report).await?;
     }
     if wanted("J") {
         figures::replicas(&stand, &mut report).await?;
@@ -75,9 +84,22 @@ async fn main() -> anyhow::Result<()> {
     }
     if wanted("G") {
         figures::wake_up(&stand, &mut report).await?;
+        queue::inserts(&stand, &mut report).await?;
     }
     if wanted("F2") {
         figures::whole_path(&stand, &mut report).await?;
+    }
+    if wanted("C") {
+        queue::schedule(&stand, &mut report).await?;
+    }
+    if wanted("D") {
+        queue::snapshot(&stand, &mut report).await?;
+    }
+    if wanted("E") {
+        queue::resting(&stand, &mut report).await?;
+    }
+    if wanted("F1") {
+        queue::whole(&stand, &mut report).await?;
     }
     report.write(&args.json)?;
     println!("{report}");

@@ -17,6 +17,8 @@ struct Row {
     unit: &'static str,
     target: &'static str,
     samples: Vec<f64>,
+    /// Why there are no samples.
+    missing: Option<String>,
 }
 
 impl Report {
@@ -32,7 +34,19 @@ impl Report {
         eprintln!("{letter:<3} {figure}: {samples:.3?} {unit}");
         let mut samples = samples.to_vec();
         samples.sort_by(f64::total_cmp);
-        self.0.push(Row { letter, figure, unit, target, samples });
+        self.0.push(Row { letter, figure, unit, target, samples, missing: None });
+    }
+
+    /// A figure that could not be measured here. The others can, so it ends nothing.
+    pub(crate) fn missing(
+        &mut self,
+        letter: &'static str,
+        figure: &'static str,
+        target: &'static str,
+        why: String,
+    ) {
+        eprintln!("{letter:<3} {figure}: not measured: {why}");
+        self.0.push(Row { letter, figure, unit: "", target, samples: Vec::new(), missing: Some(why) });
     }
 
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
@@ -42,7 +56,7 @@ impl Report {
             .map(|row| {
                 json!({
                     "figure": row.letter, "name": row.figure, "unit": row.unit, "target": row.target,
-                    "median": row.median(), "samples": row.samples,
+                    "median": row.median(), "samples": row.samples, "not_measured": row.missing,
                 })
             })
             .collect();
@@ -62,6 +76,10 @@ impl fmt::Display for Report {
         writeln!(f, "| | figure | median | range | target |")?;
         writeln!(f, "|---|---|---|---|---|")?;
         for row in &self.0 {
+            if let Some(why) = &row.missing {
+                writeln!(f, "| {} | {} | not measured: {why} | | {} |", row.letter, row.figure, row.target)?;
+                continue;
+            }
             let (first, last) = (row.samples.first(), row.samples.last());
             let range = match (first, last) {
                 (Some(first), Some(last)) if row.samples.len() > 1 => {

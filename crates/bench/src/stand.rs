@@ -1,13 +1,13 @@
 //! The test stand: a durable Postgres, one MCP server, and the product's own release binary.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use david_testkit::{Postgres, Replica, eventually};
 use serde_json::Value;
-use sqlx::PgPool;
+use sqlx::{AssertSqlSafe, PgPool};
 
 /// Requests in flight, everywhere.
 pub(crate) const CONCURRENCY: usize = 256;
@@ -21,17 +21,21 @@ pub(crate) struct Scale {
     pub(crate) window: Duration,
     /// Measurements per figure.
     pub(crate) repeats: usize,
+    /// Rows of which none is due, for what they cost a lease.
+    pub(crate) resting: i64,
+    /// No-op jobs of the fastest queue; others get a part of them.
+    pub(crate) jobs: usize,
 }
 
 impl Scale {
     pub(crate) fn full() -> Self {
         // A window as long as a lease holds one lease and one write of each row. More polls are due
         // than any of this can make, so that rates are compared and not timers.
-        Self { tasks: 20_000, window: Duration::from_secs(30), repeats: 3 }
+        Self { tasks: 20_000, window: Duration::from_secs(30), repeats: 3, resting: 5_000_000, jobs: 200_000 }
     }
 
     pub(crate) fn quick() -> Self {
-        Self { tasks: 1_000, window: Duration::from_secs(5), repeats: 1 }
+        Self { tasks: 1_000, window: Duration::from_secs(5), repeats: 1, resting: 100_000, jobs: 10_000 }
     }
 }
 
@@ -89,6 +93,29 @@ impl Stand {
         .execute(&self.pool)
         .await?;
         Ok(())
+    }
+
+    /// An empty database on the same server: its URL.
+    pub(crate) async fn create_database(&self, name: &'static str) -> anyhow::Result<String> {
+        self.drop_database(name).await?;
+        sqlx::raw_sql(AssertSqlSafe(format!("create database {name}"))).execute(&self.pool).await?;
+        Ok(self.url_of(name))
+    }
+
+    /// The URL of a database on the same server.
+    pub(crate) fn url_of(&self, name: &str) -> String {
+        self.postgres.url(name)
+    }
+
+    pub(crate) async fn drop_database(&self, name: &'static str) -> anyhow::Result<()> {
+        let drop = format!("drop database if exists {name} with (force)");
+        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Where cargo puts what it builds, and what else need not be kept.
+    pub(crate) fn target(&self) -> anyhow::Result<&Path> {
+        self.binaries.parent().context("no folder above the binaries")
     }
 
     /// The process of the MCP server.
@@ -165,9 +192,33 @@ impl Stand {
         self.submit("work", ids.len(), Some(ids)).await
     }
 
+    /// Adopts tasks, each in a Run of its own and on a registration of its own.
+    pub(crate) async fn adopt_on_servers(&self, ids: &[String]) -> anyhow::Result<()> {
+        sqlx::query(
+            "insert into david.mcp_server_registrations (id, owner_id, name, url, normalized_url, identity_key)
+             select 'reg_' || n, 'user', 'reg_' || n, $1, $1, 'reg_' || n from generate_series(1, $2::int) n",
+        )
+        .bind(&self.url)
+        .bind(i32::try_from(ids.len())?)
+        .execute(&self.pool)
+        .await?;
+        self.submit_to("'reg_' || n", "work", ids.len(), Some(ids)).await
+    }
+
     /// Submits calls, each in a Run of its own.
     pub(crate) async fn submit(
         &self,
+        tool: &str,
+        count: usize,
+        adopted: Option<&[String]>,
+    ) -> anyhow::Result<()> {
+        self.submit_to("'reg'", tool, count, adopted).await
+    }
+
+    /// The same; `registration` is an expression over the number `n` of the Action.
+    async fn submit_to(
+        &self,
+        registration: &str,
         tool: &str,
         count: usize,
         adopted: Option<&[String]>,
@@ -179,16 +230,17 @@ impl Stand {
         .bind(i64::try_from(count)?)
         .execute(&self.pool)
         .await?;
-        sqlx::query(
-            "select count(david.submit_action('act_' || n, 'run_' || n, 'reg', $2, $2, '{\"seconds\": 0}',
+        let submit = format!(
+            "select count(david.submit_action('act_' || n, 'run_' || n, {registration}, $2, $2, '{{\"seconds\": 0}}',
                                              p_remote_task_id => ($3::text[])[n]))
-               from generate_series(1, $1::int) n",
-        )
-        .bind(i32::try_from(count)?)
-        .bind(tool)
-        .bind(adopted.unwrap_or_default())
-        .execute(&self.pool)
-        .await?;
+               from generate_series(1, $1::int) n"
+        );
+        sqlx::query(sqlx::AssertSqlSafe(submit))
+            .bind(i32::try_from(count)?)
+            .bind(tool)
+            .bind(adopted.unwrap_or_default())
+            .execute(&self.pool)
+            .await?;
         for statement in ["vacuum analyze david.mcp_action_tasks, david.actions, david.runs", "checkpoint"] {
             sqlx::query(statement).execute(&self.pool).await?;
         }
@@ -197,11 +249,20 @@ impl Stand {
 
     /// A replica of the product, as an operator would run it.
     pub(crate) fn replica(&self) -> anyhow::Result<Replica> {
+        self.replica_with_room("40000")
+    }
+
+    /// One that may hold as much as there is.
+    pub(crate) fn roomy_replica(&self) -> anyhow::Result<Replica> {
+        self.replica_with_room("200000")
+    }
+
+    fn replica_with_room(&self, held: &str) -> anyhow::Result<Replica> {
         Replica::command(self.binaries.join("david-tasks"), &self.postgres.url("postgres"))
             .arg("worker")
             .env("DAVID_TASKS_LOG", "warn")
             .env("DAVID_TASKS_TRUSTED_HOSTS", "127.0.0.1")
-            .env("DAVID_TASKS_MAX_HELD", "40000")
+            .env("DAVID_TASKS_MAX_HELD", held)
             .env("DAVID_TASKS_MAX_IN_FLIGHT", CONCURRENCY.to_string())
             .env("DAVID_TASKS_LEASE_BATCH", "500")
             .env("DAVID_TASKS_POLL_CAP", "1s")

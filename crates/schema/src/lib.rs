@@ -20,6 +20,9 @@ mod leased;
 mod ledger;
 mod level;
 mod migrate;
+pub mod operate;
+mod retention;
+mod sample;
 mod settle;
 mod slots;
 mod wake_ups;
@@ -35,5 +38,6 @@ pub use leased::{BadRow, CallRequest, Endpoint, Leased, Registered, TraceContext
 pub use ledger::{ConnectOptions, Ledger, Sessions};
 pub use level::{LevelError, check_level};
 pub use migrate::{MigrateError, Migrated, migrate};
+pub use retention::Pruned;
 pub use wake_ups::WakeUps;
 pub use write::{Guard, Write};

@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgPool};
 pub(crate) static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 
 /// Oldest supported Postgres, as `server_version_num`.
-const OLDEST_SERVER: i32 = 140_000;
+pub(crate) const OLDEST_SERVER: i32 = 140_000;
 
 /// What a migration did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,20 @@ pub(crate) async fn applied(connection: &mut PgConnection) -> Result<Option<Vec<
     }
     let levels = sqlx::query_file!("../../sql/schema_level.sql").fetch_all(connection).await?;
     Ok(Some(levels.into_iter().filter(|level| level.success).map(|level| level.version).collect()))
+}
+
+/// The migrations recorded in the database, with whether each went through and the hash of what was applied;
+/// empty when it has no record.
+pub(crate) async fn applied_with_checksums(
+    connection: &mut PgConnection,
+) -> Result<Vec<(i64, bool, Vec<u8>)>, sqlx::Error> {
+    let recorded =
+        sqlx::query_file_scalar!("../../sql/has_migrations.sql").fetch_one(&mut *connection).await?;
+    if !recorded {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query_file!("../../sql/operate/migrations.sql").fetch_all(connection).await?;
+    Ok(rows.into_iter().map(|row| (row.version, row.success, row.checksum)).collect())
 }
 
 async fn foreign_objects(pool: &PgPool) -> Result<i64, sqlx::Error> {

@@ -191,10 +191,13 @@ impl Leased {
     /// [`Transition::Continue`] and [`Transition::Retry`] of a held row (DESIGN §7).
     pub fn advance(&mut self, transition: &Transition) {
         match transition {
+            // Written, so that earlier lapses are told and over.
             Transition::BeginCall { .. } => {
+                self.task.lapses = 0;
                 self.task.phase = Phase::Calling { call_fence: self.task.fence };
             }
             Transition::SendAnswers { answers } => {
+                self.task.lapses = 0;
                 for answer in answers {
                     for input in self.inputs.iter_mut().filter(|input| input.key == answer.key) {
                         input.state = InputState::Sending(answer.response.clone());

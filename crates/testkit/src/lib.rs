@@ -2,7 +2,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`postgres`] | a private cluster, started in a second, gone with the process |
+//! | [`Postgres`] | a private cluster, started in a second, gone with the process (crate `david_cluster`) |
 //! | [`test_db`] | a fresh migrated database per test |
 //! | [`raw_server`] | an MCP server that answers exactly what a test tells it to |
 //! | [`pg_proxy`] | a TCP proxy that misbehaves at COMMIT |
@@ -13,18 +13,16 @@
 
 mod pg_bouncer;
 pub mod pg_proxy;
-pub mod postgres;
 pub mod raw_server;
 pub mod replica;
 pub mod test_db;
 pub mod wait;
 
 mod admin;
-mod spawner;
 
+pub use david_cluster::Postgres;
 pub use pg_bouncer::PgBouncer;
 pub use pg_proxy::PgProxy;
-pub use postgres::Postgres;
 pub use raw_server::{RawServer, Recorded, Reply};
 pub use replica::Replica;
 pub use test_db::TestDb;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-use crate::spawner::{self, OnOrphaned};
+use david_cluster::spawner::{self, OnOrphaned};
 
 /// How long it may take to come up.
 const START: Duration = Duration::from_secs(20);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::spawner::{self, OnOrphaned};
 use crate::wait::eventually;
+use david_cluster::spawner::{self, OnOrphaned};
 
 /// How a replica is started. Its environment is the test's own without `DATABASE_URL` and `DAVID_*`, plus what
 /// is set here, so that a developer's shell does not change a test.
@@ -101,6 +101,14 @@ impl Replica {
     /// When the process has ended already.
     pub fn terminate(&self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)
+    }
+
+    /// SIGINT, as Ctrl-C sends it.
+    ///
+    /// # Errors
+    /// When the process has ended already.
+    pub fn interrupt(&self) -> anyhow::Result<()> {
+        self.signal(Signal::INT)
     }
 
     /// SIGSTOP: it does nothing until [`resume`](Self::resume), while its connections stay open.

@@ -1,23 +1,24 @@
 //! The command line. Exit codes: 0 done, 1 failed, 2 wrong usage (clap's), 3 a stop whose grace
-//! ended before its calls did, 4 a gate of `sdk-audit` that is not passed.
+//! ended before its calls did, 4 a gate of `sdk-audit` that is not passed; those of operators' commands
+//! are in `operate`.
 
 use std::io::IsTerminal;
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use clap::{Parser, Subcommand};
-use david_schema::{ConnectOptions, Ledger, Sessions, causes, migrate};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use david_schema::causes;
 
 use crate::audit;
-use crate::config::{DatabaseConfig, WorkerConfig};
+use crate::config::WorkerConfig;
+use crate::operate::{self, Operate};
 use crate::telemetry::{self, LogFormat};
+use crate::traces::Exporter;
 use crate::worker::{self, Stopped};
 
 /// Durable MCP-Tasks worker: leases Actions from Postgres, drives them on remote MCP servers, and
 /// finalises each exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "david-tasks", version, max_term_width = 100)]
+#[command(name = "david-tasks", version, max_term_width = 100, after_help = operate::EXIT_CODES)]
 struct Cli {
     /// How log lines are written to stderr: human, json, or auto (human on a terminal).
     #[arg(
@@ -41,8 +42,8 @@ struct Cli {
 enum Command {
     /// Run one replica until SIGTERM or SIGINT. Run as many as you like against one database.
     Worker(Box<WorkerConfig>),
-    /// Bring the database to the schema this binary needs. Safe to repeat and to run concurrently.
-    Migrate(DatabaseConfig),
+    #[command(flatten)]
+    Operate(Operate),
     /// Prove, by real calls, what the MCP SDK and a server do; print the migration gate.
     SdkAudit {
         /// The server to audit; by default one is started for the purpose.
@@ -56,10 +57,6 @@ enum Command {
 /// Runs the program and says how it ended.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Err(error) = telemetry::init(cli.log_format, &cli.log, std::io::stderr().is_terminal()) {
-        eprintln!("david-tasks: {error:#}");
-        return ExitCode::FAILURE;
-    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -67,7 +64,17 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let exporter = match begin_telemetry(&cli, runtime.handle()) {
+        Ok(exporter) => exporter,
+        Err(error) => {
+            eprintln!("david-tasks: {}", causes(error.as_ref()));
+            return ExitCode::FAILURE;
+        }
+    };
     let ended = runtime.block_on(dispatch(cli.command));
+    if let Some(exporter) = exporter {
+        exporter.end();
+    }
     // A call past the grace is not waited for.
     runtime.shutdown_background();
     match ended {
@@ -79,13 +86,26 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Log lines for every command, spans for a worker that has somewhere to send them.
+fn begin_telemetry(cli: &Cli, runtime: &tokio::runtime::Handle) -> anyhow::Result<Option<Exporter>> {
+    let exporter = match &cli.command {
+        Command::Worker(config) => {
+            let endpoint = config.otlp_endpoint.as_ref();
+            endpoint.map(|endpoint| Exporter::new(endpoint, runtime.clone())).transpose()?
+        }
+        Command::Operate(_) | Command::SdkAudit { .. } => None,
+    };
+    telemetry::init(cli.log_format, &cli.log, std::io::stderr().is_terminal(), exporter.as_ref())?;
+    Ok(exporter)
+}
+
 async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Worker(config) => Ok(match worker::run(*config).await? {
             Stopped::Clean => ExitCode::SUCCESS,
             Stopped::GraceOver => ExitCode::from(3),
         }),
-        Command::Migrate(database) => run_migrate(&database).await,
+        Command::Operate(command) => Ok(operate::run(command, Cli::command()).await?.into()),
         Command::SdkAudit { url, json } => {
             let format = if json { audit::OutputFormat::Json } else { audit::OutputFormat::Lines };
             Ok(match audit::run(url, format).await? {
@@ -94,27 +114,4 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             })
         }
     }
-}
-
-async fn run_migrate(database: &DatabaseConfig) -> anyhow::Result<ExitCode> {
-    let ledger = Ledger::open(&ConnectOptions {
-        url: database.database_url.clone(),
-        connections: 2,
-        // A migration may rewrite a table.
-        statement_timeout: std::time::Duration::from_secs(3600),
-        acquire_timeout: std::time::Duration::from_secs(10),
-        application_name: "david-tasks migrate".to_owned(),
-        sessions: Sessions::Ours,
-    })
-    .context("the database URL cannot be read")?;
-    ledger.reach().await.context("nothing was migrated (is DATABASE_URL right, and the server up?)")?;
-    let done = migrate(ledger.pool()).await.context("nothing was migrated")?;
-    let what = match done.applied {
-        0 => "nothing to do".to_owned(),
-        applied => format!("{applied} migrations applied"),
-    };
-    // Whether it can be told or not, it is done.
-    writeln!(std::io::stdout(), "schema david is at level {} ({what})", done.level)
-        .context("the database is migrated, but that cannot be written here")?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ use crate::clock::shortest_term;
 use crate::credentials::{Broker, BrokerError, Source};
 use crate::endpoint_policy::EndpointPolicy;
 use crate::remote::Limits;
+use crate::retention::Retention;
 
 /// How to reach the database.
 #[derive(Clone, Args)]
@@ -196,6 +197,11 @@ pub struct WorkerConfig {
     #[arg(long, env = "DAVID_TASKS_PROGRESS_CHANNEL", value_parser = channel, value_name = "NAME")]
     pub progress_channel: Option<String>,
 
+    /// How long finalised tasks, acknowledged outputs and history are kept before some replica throws them
+    /// away (duration), or off. Outputs that nobody acknowledged are kept.
+    #[arg(long, env = "DAVID_TASKS_RETENTION", default_value = "30days", value_parser = retention, allow_hyphen_values = true, value_name = "DURATION|off")]
+    pub retention: Retention,
+
     /// Hosts that may be reached by plain http and at private addresses, as they stand in the URL,
     /// separated by commas.
     #[arg(long, env = "DAVID_TASKS_TRUSTED_HOSTS", value_delimiter = ',', value_parser = host, value_name = "HOST")]
@@ -209,6 +215,11 @@ pub struct WorkerConfig {
     /// serves nothing. Port 0 takes a free one, which the log tells.
     #[arg(long, env = "DAVID_TASKS_LISTEN", value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
+
+    /// OTLP collector to which traces are sent over HTTP (base URL, to which /v1/traces is added); none makes no
+    /// spans. docs/traces.md says what is in them.
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_parser = http_url, hide_env_values = true, value_name = "URL")]
+    pub otlp_endpoint: Option<url::Url>,
 
     /// How long a stop waits for tools/call requests that are out (duration). A call that is cut off
     /// ends its Action as outcome_unknown, so this covers the longest call: 300 s and its write.
@@ -311,6 +322,7 @@ impl WorkerConfig {
             ("--breaker-base", self.breaker_base.is_zero()),
             ("--statement-timeout", self.statement_timeout.is_zero()),
             ("--input-timeout", self.input_timeout.is_zero()),
+            ("--retention", self.retention == Retention::For(Duration::ZERO)),
         ];
         if let Some((flag, _)) = positive.into_iter().find(|(_, zero)| *zero) {
             return Err(ConfigError::Zero { flag });
@@ -386,12 +398,20 @@ impl WorkerConfig {
 }
 
 /// A host as it stands in a URL.
-fn host(text: &str) -> Result<String, String> {
+pub(crate) fn host(text: &str) -> Result<String, String> {
     match url::Host::parse(text) {
         Ok(host) => Ok(host.to_string()),
         Err(_) => {
             Err("a host is a name or an address as in a URL: mcp.internal, 10.0.0.7 or [fd00::7]".to_owned())
         }
+    }
+}
+
+/// The base URL of a service.
+fn http_url(text: &str) -> Result<url::Url, String> {
+    match url::Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        _ => Err("write it like http://collector:4318".to_owned()),
     }
 }
 
@@ -413,8 +433,15 @@ const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 /// Longer than any setting here makes sense, and short enough to be added to any date.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
+fn retention(text: &str) -> Result<Retention, String> {
+    match text {
+        "off" => Ok(Retention::Off),
+        _ => duration(text).map(Retention::For).map_err(|error| format!("{error}, or off")),
+    }
+}
+
 /// humantime, with a word on what is wrong and what would be right.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write it like 500ms, 30s or 5m";
     if text.trim_start().starts_with('-') {
         return Err(format!("a duration cannot be negative; {FORM}"));

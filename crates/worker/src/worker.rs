@@ -22,6 +22,7 @@ use crate::progress::Progress;
 use crate::pulse::Pulse;
 use crate::registrar::Registrar;
 use crate::remote::{Access, Clients};
+use crate::retention::{self, Retention};
 use crate::signals;
 
 /// How a replica ended.
@@ -79,6 +80,9 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     }
     if config.wake_ups == Switch::On && config.db_pooling == Pooling::Session {
         helpers.push(tokio::spawn(bell::listen(ledger.clone(), Arc::clone(&bell), Arc::clone(&metrics))));
+    }
+    if let Retention::For(keep) = config.retention {
+        helpers.push(tokio::spawn(retention::run(ledger.clone(), keep, Arc::clone(&metrics))));
     }
     let context = Arc::new(Context {
         committer,

@@ -296,14 +296,17 @@ async fn the_worker_does_all_it_does_as_david_worker() {
     assert!(fixture.ledger.may_cancel(&leased.task.registration_id, &remote.id).await.unwrap());
 }
 
-/// Also those that no test above happens to run: planned and begun with the worker's rights, and not run.
-#[tokio::test]
-async fn every_statement_in_sql_may_be_run_by_david_worker() {
+/// Plans and begins every statement of a folder of sql/ with a role's rights, and runs none.
+async fn every_statement_may_be_run(folder: &str, role: &'static str, spared: &[&str]) -> usize {
     let fixture = Fixture::new().await;
-    let pool = pool_as(&fixture.db, "david_worker").await;
+    let pool = pool_as(&fixture.db, role).await;
     let mut checked = 0;
-    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql")).unwrap() {
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql")).join(folder);
+    for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_dir() || spared.iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
         let sql = std::fs::read_to_string(&path).unwrap();
         let statement: String =
             sql.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
@@ -336,16 +339,78 @@ async fn every_statement_in_sql_may_be_run_by_david_worker() {
         }
         checked += 1;
     }
+    checked
+}
+
+/// Also those that no test above happens to run.
+#[tokio::test]
+async fn every_statement_in_sql_may_be_run_by_david_worker() {
+    let checked = every_statement_may_be_run("", "david_worker", &[]).await;
     assert!(checked >= 20, "only {checked} statements; is the search broken?");
 }
 
+/// All that the commands do, but for showing results, which are Core's.
 #[tokio::test]
-async fn the_worker_may_not_submit_cancel_or_delete() {
+async fn every_statement_of_the_operators_commands_may_be_run_by_david_operator() {
+    let checked = every_statement_may_be_run("operate", "david_operator", &["result.sql"]).await;
+    assert!(checked >= 20, "only {checked} statements; is the search broken?");
+}
+
+/// `doctor` asks for these one by one; a right that is granted and not asked for would not be missed.
+#[tokio::test]
+async fn the_rights_that_doctor_expects_are_those_that_are_granted() {
+    use david_schema::operate::{Expected, rights_of};
+    let fixture = Fixture::new().await;
+    for (expected, role) in [(Expected::Worker, "david_worker"), (Expected::Operator, "david_operator")] {
+        let granted: Vec<(String, String, String)> = sqlx::query_as(
+            "select lower(a.privilege_type), 'david', ''
+               from pg_namespace n, aclexplode(n.nspacl) a where n.nspname = 'david' and a.grantee = $1::regrole
+             union
+             select lower(a.privilege_type), 'david.' || c.relname, ''
+               from pg_class c, aclexplode(c.relacl) a
+              where c.relnamespace = 'david'::regnamespace and a.grantee = $1::regrole
+             union
+             select lower(a.privilege_type), 'david.' || c.relname, t.attname::text
+               from pg_class c join pg_attribute t on t.attrelid = c.oid, aclexplode(t.attacl) a
+              where c.relnamespace = 'david'::regnamespace and a.grantee = $1::regrole
+             union
+             select lower(a.privilege_type), p.oid::regprocedure::text, ''
+               from pg_proc p, aclexplode(p.proacl) a
+              where p.pronamespace = 'david'::regnamespace and a.grantee = $1::regrole",
+        )
+        .bind(role)
+        .fetch_all(&fixture.db.pool)
+        .await
+        .unwrap();
+        let mut granted: Vec<String> = granted
+            .into_iter()
+            .map(|(privilege, object, column)| {
+                format!("{privilege}\t{object}\t{column}").trim_end().to_owned()
+            })
+            .collect();
+        granted.sort();
+        let mut known: Vec<String> = rights_of(expected)
+            .into_iter()
+            .map(|right| {
+                format!("{}\t{}\t{}", right.privilege, right.object, right.column).trim_end().to_owned()
+            })
+            .collect();
+        known.sort();
+        assert_eq!(known, granted, "write them into crates/schema/src/operate/rights/ for {role}");
+    }
+}
+
+#[tokio::test]
+async fn the_worker_may_prune_and_not_submit_cancel_or_delete() {
     let fixture = fixture().await;
     check(
         "david_worker",
         &fixture,
-        &["select * from david.v_stuck", "select * from david.v_input_required"],
+        &[
+            "select * from david.v_stuck",
+            "select * from david.v_input_required",
+            "select david.prune(interval '1 day')",
+        ],
         &[
             "insert into david.runs (id, user_id) values ('x', 'x')",
             "update david.runs set status = 'cancelled'",
@@ -359,7 +424,6 @@ async fn the_worker_may_not_submit_cancel_or_delete() {
             "update david.mcp_input_requests set response = '{}'",
             "delete from david.mcp_task_events",
             "select david.fail_action('act_b', 'why')",
-            "select david.prune(interval '1 day')",
             "select david.cancel_run('run_b')",
         ],
     )

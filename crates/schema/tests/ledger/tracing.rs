@@ -1,7 +1,6 @@
 //! A trace context goes from Core into the row and comes out with every lease.
 
 use david_schema::TraceContext;
-use david_testkit::TestDb;
 
 use crate::support::Fixture;
 
@@ -62,43 +61,4 @@ async fn a_submission_that_is_repeated_in_another_trace_is_the_same_submission()
             .await;
     }
     assert_eq!(fixture.lease_one().await.trace.as_ref().map(|trace| &*trace.traceparent), Some(PARENT));
-}
-
-/// Replacing the function must not lock out a second deployment's Core.
-#[tokio::test]
-async fn whoever_might_submit_before_the_migration_may_submit_after_it_and_nobody_else() {
-    let db = TestDb::empty().await.unwrap();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let run = async |sql: String| {
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&db.pool).await.map(|_| ()).unwrap();
-    };
-    let migrate = async |from: &str, to: &str| {
-        for file in &files {
-            let name = file.file_name().unwrap().to_str().unwrap();
-            if (from..to).contains(&name) {
-                run(std::fs::read_to_string(file).unwrap()).await;
-            }
-        }
-    };
-    let prefix = format!("t{}_", &db.name()[db.name().len() - 8..]);
-    migrate("0001", "0010").await;
-    run(format!("select david.set_up_roles('{prefix}')")).await;
-    migrate("0010", "9999").await;
-    let may_submit: Vec<String> = sqlx::query_scalar(
-        "select r.rolname::text
-           from pg_roles r
-           join pg_proc p on p.proname = 'submit_action'
-          where starts_with(r.rolname, $1) and has_function_privilege(r.oid, p.oid, 'execute')",
-    )
-    .bind(&prefix)
-    .fetch_all(&db.pool)
-    .await
-    .unwrap();
-    let kinds = ["core", "worker", "operator", "viewer"].map(|kind| format!("{prefix}{kind}"));
-    for role in &kinds {
-        run(format!("drop owned by {role}; drop role {role}")).await;
-    }
-    assert_eq!(may_submit, [format!("{prefix}core")]);
 }

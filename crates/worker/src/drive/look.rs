@@ -12,6 +12,7 @@ use crate::crash;
 use crate::outgoing;
 use crate::progress::News;
 use crate::story;
+use crate::traces;
 
 impl Drive {
     /// `tasks/get`. Returns how long the row is to be held, if it is.
@@ -23,6 +24,7 @@ impl Drive {
             Box::pin(self.give_back()).await;
             return None;
         };
+        let span = traces::poll(&self.leased);
         let began = Instant::now();
         let reply = tokio::select! {
             biased;
@@ -32,6 +34,7 @@ impl Drive {
             }
             reply = self.context.remote.get_task(target, &remote.id, deadline) => reply,
         };
+        drop(span);
         self.timings.get().observe(began.elapsed().as_secs_f64());
         self.context.metrics.polls.count(&reply);
         crash::point("poll_answered");

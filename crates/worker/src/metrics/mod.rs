@@ -8,6 +8,7 @@
 mod breakers;
 mod fleet;
 mod moment;
+mod pruned;
 mod replies;
 mod servers;
 mod writes;
@@ -23,6 +24,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use breakers::Breakers;
 use fleet::Fleet;
+use pruned::PrunedRows;
 use replies::{Calls, Polls};
 use servers::Servers;
 use writes::Writes;
@@ -48,6 +50,7 @@ pub(crate) struct Metrics {
     pub(crate) polls: Polls,
     pub(crate) calls: Calls,
     pub(crate) writes: Writes,
+    pub(crate) pruned: PrunedRows,
     pub(crate) servers: Servers,
     pub(crate) breakers: Breakers,
     pub(crate) fleet: Fleet,
@@ -90,6 +93,7 @@ impl Metrics {
             polls: Polls::new(&mut registry),
             calls: Calls::new(&mut registry),
             writes: Writes::new(&mut registry),
+            pruned: PrunedRows::new(&mut registry),
             breakers: Breakers::new(&mut registry),
             fleet: Fleet::new(&mut registry),
             moment: moment::Gauges::new(&mut registry),
