@@ -5,6 +5,7 @@
 
 mod action;
 pub mod collector;
+pub mod fields;
 mod look;
 pub mod raw;
 pub mod said;

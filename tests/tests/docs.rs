@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-const DOCUMENTS: [&str; 13] = [
+const DOCUMENTS: [&str; 17] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/sdk-audit.md",
@@ -20,6 +20,10 @@ const DOCUMENTS: [&str; 13] = [
     "docs/operations.md",
     "docs/core-contract.md",
     "docs/envelopes/README.md",
+    "docs/logging.md",
+    "docs/metrics.md",
+    "docs/runbook.md",
+    "docs/traces.md",
 ];
 
 #[test]
