@@ -79,9 +79,10 @@ fn every_file_that_a_document_links_to_exists() {
     }
 }
 
-/// A test's name is a sentence: at least five words.
+/// A test's name is a sentence: at least five words. A metric's is none.
 fn is_sentence(word: &str) -> bool {
     word.split('_').count() >= 5
+        && !word.starts_with("david_tasks_")
         && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
