@@ -858,7 +858,7 @@ comment on column david.v_registrations.enabled is 'Whether Core allows traffic 
 comment on column david.v_registrations.timeout_seconds is 'Longest that one tools/call may take.';
 comment on column david.v_registrations.max_calls is 'How many calls may be on the wire at once, all replicas together; null when there is no bound.';
 
--- Who may look is said in 0009.
+-- Who may look is said in 0010.
 revoke all on function david.lanes(), david.outcomes_there_are(), david.sample_percent(integer), david.backlog(), david.due_lag(),
     david.leases(), david.stuck(),
     david.registration_health(), david.outcomes(), david.cancelling(), david.blockers(), david.table_health() from public;

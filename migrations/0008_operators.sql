@@ -568,7 +568,7 @@ begin
 end
 $$;
 
--- Who may call what is said in 0009.
+-- Who may call what is said in 0010.
 revoke all on function david.signed(text, text), david.note(text, text, text, bigint, varchar, varchar, uuid),
     david.pause_registration(varchar, text, text), david.resume_registration(varchar, text, text), david.hold_action(varchar),
     david.tell_of_operator(david.mcp_action_tasks, text, text, text), david.retry_now(varchar, text, text),

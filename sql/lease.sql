@@ -1,6 +1,7 @@
 -- Intent: lease up to $1 due rows for the replica $2, the longest due first, and up to $4 owed cancels,
 --         which overtake. $3 is the lease in microseconds. A lease pushes due_at into the future, which
 --         is the visibility timeout, bumps the fence and counts a lapse that the commit takes back.
+--         A row's due_at is when it was due, none for a cancel that only overtook.
 --         $5 is a low-water mark (microseconds of the epoch): the index below it holds what was leased a
 --         moment ago, dead entries which a long snapshot keeps. The caller sweeps from zero every second.
 -- Locks:  the leased task rows, for update; rows locked by anybody else are skipped, so this
@@ -39,6 +40,6 @@ with due as materialized (
 select l.id                                          as "id!",
        l.fence                                       as "fence!",
        (extract(epoch from now()) * 1000000)::bigint as "now!",
-       (select (extract(epoch from min(d.due_at)) * 1000000)::bigint from due d) as "oldest?",
-       (select (extract(epoch from max(d.due_at)) * 1000000)::bigint from due d) as "newest?"
+       (extract(epoch from d.due_at) * 1000000)::bigint as "due_at?"
   from leased l
+  left join due d on d.id = l.id

@@ -46,6 +46,6 @@ with mine as materialized (
 select l.id                                          as "id!",
        l.fence                                       as "fence!",
        (extract(epoch from now()) * 1000000)::bigint as "now!",
-       (select (extract(epoch from min(d.due_at)) * 1000000)::bigint from due d) as "oldest?",
-       (select (extract(epoch from max(d.due_at)) * 1000000)::bigint from due d) as "newest?"
+       (extract(epoch from d.due_at) * 1000000)::bigint as "due_at?"
   from leased l
+  left join due d on d.id = l.id

@@ -34,7 +34,9 @@ select t.id                                                        as "id!",
        c.remote_tool_name                                          as "remote_tool_name?",
        c.arguments::text                                           as "arguments?",
        c.idempotent                                                as "idempotent?",
-       c.request_state                                             as "request_state?"
+       c.request_state                                             as "request_state?",
+       c.traceparent                                               as "traceparent?",
+       c.tracestate                                                as "tracestate?"
   from unnest($1::bigint[], $2::bigint[]) as w (id, fence)
   join david.mcp_action_tasks t on t.id = w.id and t.fence = w.fence
   join david.actions a on a.id = t.action_id

@@ -4,9 +4,12 @@
 //! short terms. Tests wait on conditions and move `due_at`; they never sleep to make time pass.
 
 mod action;
+pub mod collector;
+pub mod fields;
 mod look;
 pub mod raw;
 pub mod said;
+pub mod scrape;
 pub mod shown;
 pub mod stand;
 mod world;

@@ -211,9 +211,10 @@ async fn help_names_the_unit_the_default_and_the_variable_of_every_flag() {
     for flag in flags {
         assert!(flag.contains("[env: "), "no environment variable: --{flag}");
         // Required, or nothing by default.
-        let none = ["database-url", "trusted-hosts", "credential", "progress-channel"]
-            .iter()
-            .any(|name| flag.starts_with(name));
+        let none =
+            ["database-url", "trusted-hosts", "credential", "progress-channel", "listen", "otlp-endpoint"]
+                .iter()
+                .any(|name| flag.starts_with(name));
         assert!(none || flag.contains("[default: "), "no default: --{flag}");
         for (value, unit) in [("<DURATION>", "(duration)"), ("<N>", "(count)"), ("<BYTES>", "(bytes)")] {
             assert!(!flag.contains(value) || flag.contains(unit), "no unit {unit}: --{flag}");

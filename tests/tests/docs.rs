@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-const DOCUMENTS: [&str; 13] = [
+const DOCUMENTS: [&str; 17] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/sdk-audit.md",
@@ -20,6 +20,10 @@ const DOCUMENTS: [&str; 13] = [
     "docs/operations.md",
     "docs/core-contract.md",
     "docs/envelopes/README.md",
+    "docs/logging.md",
+    "docs/metrics.md",
+    "docs/runbook.md",
+    "docs/traces.md",
 ];
 
 #[test]
@@ -75,9 +79,10 @@ fn every_file_that_a_document_links_to_exists() {
     }
 }
 
-/// A test's name is a sentence: at least five words.
+/// A test's name is a sentence: at least five words. A metric's is none.
 fn is_sentence(word: &str) -> bool {
     word.split('_').count() >= 5
+        && !word.starts_with("david_tasks_")
         && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 

@@ -191,8 +191,8 @@ async fn a_schema_that_is_behind_ahead_broken_or_anothers_is_told_apart() {
                 mend,
             ),
             (
-                "update david._sqlx_migrations set success = false where version = 9",
-                &["migration_failed 0009"],
+                "update david._sqlx_migrations set success = false where version = 10",
+                &["migration_failed 0010"],
                 mend,
             ),
             (

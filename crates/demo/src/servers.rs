@@ -42,6 +42,7 @@ impl Servers {
         let target =
             Target { registration_id: RegistrationId::new("demo"), url: url.clone(), credential: None };
         let request = ToolRequest {
+            trace: None,
             tool: ToolName::new(planned.tool),
             arguments: planned.arguments.as_object().cloned().unwrap_or_default(),
             request_state: None,

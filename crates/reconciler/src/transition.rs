@@ -156,6 +156,24 @@ impl EventName {
 }
 
 impl Transition {
+    /// Every [`Transition::label`].
+    pub const LABELS: [&str; 14] = [
+        "begin_call",
+        "requeue",
+        "track",
+        "continue",
+        "retry",
+        "wait",
+        "await_input",
+        "send_answers",
+        "answers_sent",
+        "finish",
+        "finish_owing_cancel",
+        "settle_cancel",
+        "repair_cancel",
+        "impossible",
+    ];
+
     /// A stable name for logs, events and metrics.
     pub fn label(&self) -> &'static str {
         match self {

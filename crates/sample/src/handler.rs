@@ -50,6 +50,9 @@ impl ServerHandler for Handler {
         }
         let arguments = Arguments::new(request.arguments);
         self.ledger.called(&request.name, arguments.key());
+        if let (Some(key), Some(traceparent)) = (arguments.key(), context.meta.get_traceparent()) {
+            self.ledger.traced(key, traceparent);
+        }
         let call = Call {
             tool: &request.name,
             arguments,

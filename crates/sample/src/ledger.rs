@@ -16,6 +16,8 @@ pub struct Counts {
     pub calls: BTreeMap<String, u64>,
     /// Executed `tools/call` by the argument `key`, where there was one.
     pub keys: BTreeMap<String, u64>,
+    /// The `traceparent` of the last executed `tools/call` by the argument `key`, where there were both (SEP-414).
+    pub traces: BTreeMap<String, String>,
     /// Tool by task id, for every task created.
     pub tasks: BTreeMap<String, String>,
     /// `tasks/get` by task id, known to the server or not.
@@ -71,6 +73,10 @@ impl Ledger {
         }
     }
 
+    pub(crate) fn traced(&self, key: &str, traceparent: &str) {
+        self.lock().traces.insert(key.to_owned(), traceparent.to_owned());
+    }
+
     pub(crate) fn created(&self, task_id: &str, tool: &str) {
         self.lock().tasks.insert(task_id.to_owned(), tool.to_owned());
     }
@@ -99,6 +105,7 @@ impl Counts {
         json!({
             "calls": self.calls,
             "keys": self.keys,
+            "traces": self.traces,
             "tasks": self.tasks,
             "gets": self.gets,
             "updates": self.updates,

@@ -41,6 +41,8 @@ pub struct LeaseBatch {
     /// When the last of them was due; whatever was due before that has been leased, unless somebody made
     /// it due afterwards.
     pub newest: Option<Timestamp>,
+    /// How long each of them had been due, owed cancels that overtook left out.
+    pub waits: Vec<Duration>,
 }
 
 impl LeaseBatch {
@@ -57,7 +59,7 @@ impl LeaseBatch {
     /// How long the longest waiting of them had been due.
     pub fn lag(&self) -> Duration {
         let (Some(now), Some(oldest)) = (self.now, self.oldest) else { return Duration::ZERO };
-        Duration::from_micros(u64::try_from(now.0.saturating_sub(oldest.0)).unwrap_or(0))
+        wait(now.0, oldest.0)
     }
 }
 
@@ -75,8 +77,7 @@ struct Taken {
     id: i64,
     fence: i64,
     now: i64,
-    oldest: Option<i64>,
-    newest: Option<i64>,
+    due_at: Option<i64>,
 }
 
 /// [`Ledger::lease_due`].
@@ -360,10 +361,12 @@ impl Ledger {
 async fn read_all(connection: &mut PgConnection, taken: Vec<Taken>) -> Result<LeaseBatch, sqlx::Error> {
     let Some(first) = taken.first() else { return Ok(LeaseBatch::default()) };
     let now = first.now;
+    let due = || taken.iter().filter_map(|row| row.due_at);
     let mut batch = LeaseBatch {
         now: Some(Timestamp(now)),
-        oldest: first.oldest.map(Timestamp),
-        newest: first.newest.map(Timestamp),
+        oldest: due().min().map(Timestamp),
+        newest: due().max().map(Timestamp),
+        waits: due().map(|due| wait(now, due)).collect(),
         ..LeaseBatch::default()
     };
     let (ids, fences): (Vec<i64>, Vec<i64>) = taken.iter().map(|row| (row.id, row.fence)).unzip();
@@ -388,6 +391,11 @@ async fn read_all(connection: &mut PgConnection, taken: Vec<Taken>) -> Result<Le
         }
     }
     Ok(batch)
+}
+
+/// For how long something that was due at `due` had waited.
+fn wait(now: i64, due: i64) -> Duration {
+    Duration::from_micros(u64::try_from(now.saturating_sub(due)).unwrap_or(0))
 }
 
 /// Microseconds for an interval parameter, saturating.

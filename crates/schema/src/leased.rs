@@ -28,11 +28,22 @@ pub struct Leased {
     pub registered: Option<Arc<Registered>>,
     /// What to call; none for an adopted task.
     pub request: Option<CallRequest>,
+    /// The trace that the call is part of, if Core said so.
+    pub trace: Option<TraceContext>,
     /// The present round of questions.
     pub inputs: Vec<InputRequest>,
     /// Set when a question or an answer is JSON to Postgres but not to us (a number beyond any
     /// float): the row must end, or it would be leased for ever (DESIGN rule 15).
     pub unreadable: Option<&'static str>,
+}
+
+/// A W3C trace context, as Core gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// `00-TRACE-PARENT-FLAGS`; a CHECK has looked at its form.
+    pub traceparent: Box<str>,
+    /// Vendors' own words about the trace, up to 512 bytes.
+    pub tracestate: Option<Box<str>>,
 }
 
 /// A registration, and where its server is.
@@ -112,6 +123,8 @@ pub(crate) struct LeaseRow {
     pub(crate) arguments: Option<String>,
     pub(crate) idempotent: Option<bool>,
     pub(crate) request_state: Option<Vec<u8>>,
+    pub(crate) traceparent: Option<String>,
+    pub(crate) tracestate: Option<String>,
 }
 
 /// One row of `registrations.sql`.
@@ -232,7 +245,11 @@ impl LeaseRow {
             input_round: count(self.input_round),
             execution_deadline: Timestamp(self.execution_deadline),
         };
-        Ok(Leased { task, call, run, registered, request, inputs, unreadable })
+        let tracestate = self.tracestate.map(String::into_boxed_str);
+        let trace = self
+            .traceparent
+            .map(|traceparent| TraceContext { traceparent: traceparent.into_boxed_str(), tracestate });
+        Ok(Leased { task, call, run, registered, request, trace, inputs, unreadable })
     }
 
     fn phase(&self, since: Timestamp, request_state: Option<RequestState>) -> Result<Phase, BadRow> {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::wait::eventually;
 use david_cluster::spawner::{self, OnOrphaned};
 
-/// How a replica is started. Its environment is the test's own without `DATABASE_URL` and `DAVID_*`, plus what
+/// How a replica is started. Its environment is the test's own without `DATABASE_URL`, `DAVID_*` and `OTEL_*`, plus what
 /// is set here, so that a developer's shell does not change a test.
 #[derive(Debug, Clone)]
 pub struct ReplicaCommand {
@@ -45,7 +45,11 @@ impl ReplicaCommand {
         ensure!(self.executable.is_file(), "there is no executable {}", self.executable.display());
         let mut command = spawner::tied(&self.executable, OnOrphaned::Kill);
         let inherited = std::env::vars_os().map(|(key, _)| key);
-        for key in inherited.filter(|key| key.as_encoded_bytes().starts_with(b"DAVID_")) {
+        let ours = |key: &OsString| {
+            let key = key.as_encoded_bytes();
+            key.starts_with(b"DAVID_") || key.starts_with(b"OTEL_")
+        };
+        for key in inherited.filter(ours) {
             command.env_remove(key);
         }
         command.args(&self.args).envs(self.env.iter().map(|(key, value)| (key, value)));

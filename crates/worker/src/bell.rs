@@ -8,15 +8,16 @@ use david_schema::{Ledger, WakeUps, causes};
 use tokio::sync::Notify;
 
 use crate::leaser::jittered;
+use crate::metrics::Metrics;
 
 /// Pause after a connection that was lost or could not be made.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Listens for as long as the replica runs, on a connection of its own.
-pub(crate) async fn listen(ledger: Ledger, bell: Arc<Notify>) {
+pub(crate) async fn listen(ledger: Ledger, bell: Arc<Notify>, metrics: Arc<Metrics>) {
     loop {
         let lost = match ledger.listen().await {
-            Ok(mut wake_ups) => heard(&mut wake_ups, &bell).await,
+            Ok(mut wake_ups) => heard(&mut wake_ups, &bell, &metrics).await,
             Err(error) => error,
         };
         tracing::info!(
@@ -28,10 +29,13 @@ pub(crate) async fn listen(ledger: Ledger, bell: Arc<Notify>) {
 }
 
 /// Rings until the connection is lost; returns why it was.
-async fn heard(wake_ups: &mut WakeUps, bell: &Notify) -> david_schema::LedgerError {
+async fn heard(wake_ups: &mut WakeUps, bell: &Notify, metrics: &Metrics) -> david_schema::LedgerError {
     loop {
         match wake_ups.next().await {
-            Ok(()) => bell.notify_one(),
+            Ok(()) => {
+                metrics.wake_ups.inc();
+                bell.notify_one();
+            }
             Err(error) => return error,
         }
     }

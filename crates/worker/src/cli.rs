@@ -12,6 +12,7 @@ use crate::audit;
 use crate::config::WorkerConfig;
 use crate::operate::{self, Operate};
 use crate::telemetry::{self, LogFormat};
+use crate::traces::Exporter;
 use crate::worker::{self, Stopped};
 
 /// Durable MCP-Tasks worker: leases Actions from Postgres, drives them on remote MCP servers, and
@@ -56,10 +57,6 @@ enum Command {
 /// Runs the program and says how it ended.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Err(error) = telemetry::init(cli.log_format, &cli.log, std::io::stderr().is_terminal()) {
-        eprintln!("david-tasks: {error:#}");
-        return ExitCode::FAILURE;
-    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -67,7 +64,17 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let exporter = match begin_telemetry(&cli, runtime.handle()) {
+        Ok(exporter) => exporter,
+        Err(error) => {
+            eprintln!("david-tasks: {}", causes(error.as_ref()));
+            return ExitCode::FAILURE;
+        }
+    };
     let ended = runtime.block_on(dispatch(cli.command));
+    if let Some(exporter) = exporter {
+        exporter.end();
+    }
     // A call past the grace is not waited for.
     runtime.shutdown_background();
     match ended {
@@ -77,6 +84,19 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Log lines for every command, spans for a worker that has somewhere to send them.
+fn begin_telemetry(cli: &Cli, runtime: &tokio::runtime::Handle) -> anyhow::Result<Option<Exporter>> {
+    let exporter = match &cli.command {
+        Command::Worker(config) => {
+            let endpoint = config.otlp_endpoint.as_ref();
+            endpoint.map(|endpoint| Exporter::new(endpoint, runtime.clone())).transpose()?
+        }
+        Command::Operate(_) | Command::SdkAudit { .. } => None,
+    };
+    telemetry::init(cli.log_format, &cli.log, std::io::stderr().is_terminal(), exporter.as_ref())?;
+    Ok(exporter)
 }
 
 async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {

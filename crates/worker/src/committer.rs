@@ -9,9 +9,12 @@ use std::time::Duration;
 use david_reconciler::{Fence, TaskId};
 use david_schema::{BatchAnswer, CommitError, Committed, Ledger, ReplicaId, Write, causes};
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::crash;
+use crate::metrics::Metrics;
+use crate::pulse::LoopPulse;
 
 /// Writes in one transaction at most. Beyond a few hundred the gain is small, and one bad row sends all of them row by row.
 const BATCH: usize = 200;
@@ -44,11 +47,18 @@ pub(crate) struct CommitLoop {
     jobs: mpsc::Receiver<Job>,
     alone: TaskTracker,
     turns: Arc<Semaphore>,
+    metrics: Arc<Metrics>,
+    pulse: LoopPulse,
 }
 
 impl Committer {
     /// A committer and the loop behind it.
-    pub(crate) fn new(ledger: Ledger, replica: ReplicaId) -> (Self, CommitLoop) {
+    pub(crate) fn new(
+        ledger: Ledger,
+        replica: ReplicaId,
+        metrics: Arc<Metrics>,
+        pulse: LoopPulse,
+    ) -> (Self, CommitLoop) {
         let (sender, jobs) = mpsc::channel(4 * BATCH);
         (
             Self { jobs: sender },
@@ -58,6 +68,8 @@ impl Committer {
                 jobs,
                 alone: TaskTracker::new(),
                 turns: Arc::new(Semaphore::new(ALONE)),
+                metrics,
+                pulse,
             },
         )
     }
@@ -78,15 +90,11 @@ impl Committer {
     ///
     /// # Errors
     /// [`CommitError::Unavailable`] when `give_up` came first; the others at once.
-    pub(crate) async fn commit(
-        &self,
-        write: Write,
-        give_up: tokio::time::Instant,
-    ) -> Result<Committed, CommitError> {
+    pub(crate) async fn commit(&self, write: Write, give_up: Instant) -> Result<Committed, CommitError> {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.commit_once(write.clone()).await {
-                Err(CommitError::Unavailable(source)) if tokio::time::Instant::now() + pause < give_up => {
+                Err(CommitError::Unavailable(source)) if Instant::now() + pause < give_up => {
                     tracing::warn!(
                         task.id = write.leased.task.id.0,
                         transition = write.transition.label(),
@@ -140,33 +148,44 @@ impl CommitLoop {
             if !writes.is_empty() {
                 self.commit(writes, answers).await;
             }
-            if !releases.is_empty()
-                && let Err(error) = self.ledger.release(&releases).await
-            {
-                tracing::warn!(
-                    rows = releases.len(),
-                    error = causes(&error),
-                    "rows could not be released and will lapse"
-                );
+            if !releases.is_empty() {
+                self.release(&releases).await;
             }
         }
         self.alone.close();
         self.alone.wait().await;
     }
 
+    async fn release(&self, rows: &[(TaskId, Fence)]) {
+        let _round = self.pulse.round();
+        if let Err(error) = self.ledger.release(rows).await {
+            tracing::warn!(
+                rows = rows.len(),
+                error = causes(&error),
+                "rows could not be released and will lapse"
+            );
+        }
+    }
+
     async fn commit(&self, writes: Vec<Write>, answers: Vec<Answer>) {
+        let _round = self.pulse.round();
         crash::point("before_commit");
+        let began = Instant::now();
         let settled = self.ledger.commit_batch(self.replica, &writes).await;
+        self.metrics.writes.committed(writes.len(), began.elapsed());
         crash::point("after_commit");
         for ((write, answer), settled) in writes.into_iter().zip(answers).zip(settled) {
             match settled {
-                BatchAnswer::Settled(result) => tell(answer, result),
+                BatchAnswer::Settled(result) => tell(&self.metrics, &write, answer, result),
                 BatchAnswer::Alone => {
                     let (ledger, replica) = (self.ledger.clone(), self.replica);
-                    let turns = Arc::clone(&self.turns);
+                    let (turns, metrics) = (Arc::clone(&self.turns), Arc::clone(&self.metrics));
                     self.alone.spawn(async move {
                         let _turn = turns.acquire().await;
-                        tell(answer, ledger.commit_alone(replica, &write).await);
+                        let began = Instant::now();
+                        let result = ledger.commit_alone(replica, &write).await;
+                        metrics.writes.committed(1, began.elapsed());
+                        tell(&metrics, &write, answer, result);
                     });
                 }
             }
@@ -175,7 +194,8 @@ impl CommitLoop {
 }
 
 /// Whoever asked may be gone, at a shutdown past its grace; what is written stays written.
-fn tell(answer: Answer, result: Result<Committed, CommitError>) {
+fn tell(metrics: &Metrics, write: &Write, answer: Answer, result: Result<Committed, CommitError>) {
+    metrics.writes.count(write, &result);
     if let Err(unheard) = answer.send(result) {
         // Not the error itself: Postgres may quote the row in it.
         tracing::debug!(written = unheard.is_ok(), "nobody waits for this commit any more");

@@ -1,5 +1,6 @@
 //! The worker's settings: flags, environment, defaults, and which of them cannot work together.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -210,6 +211,16 @@ pub struct WorkerConfig {
     #[expect(missing_docs, reason = "a doc comment here would replace the command's own in --help")]
     pub credentials: CredentialsConfig,
 
+    /// Address on which /metrics, /healthz and /readyz are served over plain http, without authentication; none
+    /// serves nothing. Port 0 takes a free one, which the log tells.
+    #[arg(long, env = "DAVID_TASKS_LISTEN", value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+
+    /// OTLP collector to which traces are sent over HTTP (base URL, to which /v1/traces is added); none makes no
+    /// spans. docs/traces.md says what is in them.
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_parser = http_url, hide_env_values = true, value_name = "URL")]
+    pub otlp_endpoint: Option<url::Url>,
+
     /// How long a stop waits for tools/call requests that are out (duration). A call that is cut off
     /// ends its Action as outcome_unknown, so this covers the longest call: 300 s and its write.
     #[arg(long, env = "DAVID_TASKS_SHUTDOWN_GRACE", default_value = "310s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
@@ -393,6 +404,14 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
         Err(_) => {
             Err("a host is a name or an address as in a URL: mcp.internal, 10.0.0.7 or [fd00::7]".to_owned())
         }
+    }
+}
+
+/// The base URL of a service.
+fn http_url(text: &str) -> Result<url::Url, String> {
+    match url::Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        _ => Err("write it like http://collector:4318".to_owned()),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::committer::Committer;
 use crate::endpoint_policy::EndpointPolicy;
 use crate::full::FullServers;
 use crate::health::Health;
+use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::registrar::Registrar;
 use crate::remote::Clients;
@@ -27,6 +28,8 @@ pub(crate) struct Context {
     pub(crate) remote: Clients,
     /// Where news of Actions under way goes.
     pub(crate) progress: Progress,
+    /// What is counted.
+    pub(crate) metrics: Arc<Metrics>,
     /// Limits of the reconciler.
     pub(crate) policy: Policy,
     /// Which URLs may be talked to.

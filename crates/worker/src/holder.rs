@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::drive::{Drive, Lane};
+use crate::pulse::LoopPulse;
 use crate::queue::FairQueue;
 
 /// A call that found no room in this time is given back; another replica may have some.
@@ -80,6 +81,17 @@ struct Bound {
 struct Queued {
     since: Instant,
     drive: Box<Drive>,
+}
+
+/// How many rows are held at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts {
+    /// All of them.
+    pub(crate) held: usize,
+    /// Those that make a call.
+    pub(crate) calls: usize,
+    /// Those that ask something else.
+    pub(crate) polls: usize,
 }
 
 /// A row between two looks, ordered by when the next is due.
@@ -225,6 +237,12 @@ impl Holder {
         }
     }
 
+    /// How many rows are here, and how many of them in flight.
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.lock();
+        Counts { held: state.newest.len(), calls: state.calls.flying, polls: state.polls.flying }
+    }
+
     /// Servers of which so many rows are ready that more would only wait here.
     pub(crate) fn saturated(&self) -> Vec<RegistrationId> {
         self.lock().saturated.iter().cloned().collect()
@@ -258,7 +276,7 @@ impl Holder {
     }
 
     /// Runs until the replica stops and nothing is in flight any more.
-    pub(crate) async fn run(self) {
+    pub(crate) async fn run(self, pulse: LoopPulse) {
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -271,12 +289,14 @@ impl Holder {
                 biased;
                 () = self.0.stopping.cancelled() => break,
                 () = until(due) => {
+                    let _round = pulse.round();
                     let mut state = self.lock();
                     state.wake(self.saturation());
                     self.launch(&mut state);
                 }
                 () = self.0.sooner.notified() => {}
                 _ = sweep.tick() => {
+                    let _round = pulse.round();
                     let late = self.lock().take_out_late();
                     give_back(late).await;
                 }

@@ -17,6 +17,7 @@ use crate::drive::Drive;
 use crate::health::ClosedServers;
 use crate::holder::Holder;
 use crate::lanes::Lanes;
+use crate::pulse::LoopPulse;
 use crate::watermark::Watermark;
 
 /// How a replica takes rows.
@@ -87,7 +88,7 @@ impl Leaser {
     }
 
     /// Leases until the replica is asked to stop.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(mut self, pulse: LoopPulse) {
         let (stopping, bell) = (self.context.stopping.clone(), Arc::clone(&self.context.bell));
         let mut pause = Duration::ZERO;
         let mut failures = 0_u32;
@@ -99,7 +100,10 @@ impl Leaser {
                 () = bell.notified(), if failures == 0 => second_look = true,
                 () = tokio::time::sleep(pause) => {}
             }
-            pause = match self.round().await {
+            let round = pulse.round();
+            let taken = self.round().await;
+            drop(round);
+            pause = match taken {
                 Ok(0) if std::mem::take(&mut second_look) => SECOND_LOOK,
                 Ok(taken) => {
                     failures = 0;
@@ -112,6 +116,7 @@ impl Leaser {
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
+                    self.context.metrics.lease_failures.inc();
                     tracing::warn!(error = causes(&error), failures, "cannot lease; trying again");
                     backoff(failures)
                 }
@@ -293,6 +298,9 @@ impl Leaser {
             tracing::error!(error = causes(bad), "a row cannot be read; it lapses");
         }
         let Some(now) = batch.now else { return Vec::new() };
+        for wait in &batch.waits {
+            self.context.metrics.due_lag.observe(wait.as_secs_f64());
+        }
         let clock = LeaseClock::new(sent, now, self.leasing.term);
         batch.rows.into_iter().map(|leased| Drive::new(Arc::clone(&self.context), leased, clock)).collect()
     }

@@ -16,6 +16,7 @@ const TRIES: u32 = 4;
 /// server that restarts its ids may have given this one to somebody else (DESIGN rule 2).
 pub(crate) async fn cancel(context: &Context, leased: &Leased, target: &Target, id: &RemoteTaskId) {
     let action = &leased.task.action_id;
+    let timings = context.metrics.servers.of(&target.registration_id);
     let mut pause = Duration::from_millis(250);
     for _ in 0..TRIES {
         // Before each try: much may have changed since the last.
@@ -23,7 +24,10 @@ pub(crate) async fn cancel(context: &Context, leased: &Leased, target: &Target, 
             return;
         }
         let deadline = Instant::now() + context.poll_timeout;
-        match context.remote.cancel_task(target, id, deadline).await {
+        let began = Instant::now();
+        let ack = context.remote.cancel_task(target, id, deadline).await;
+        timings.cancel().observe(began.elapsed().as_secs_f64());
+        match ack {
             Ack::Acknowledged => {
                 tracing::info!(action.id = %action, remote.task = %id, "cancelled a remote task that came too late");
                 return;

@@ -32,6 +32,7 @@ pub(crate) fn tool_request(leased: &Leased) -> Result<ToolRequest, &'static str>
         arguments,
         request_state: request.request_state.clone(),
         input_responses: answers.collect(),
+        trace: None,
     })
 }
 

@@ -11,6 +11,8 @@ use david_reconciler::RegistrationId;
 use david_schema::{Ledger, Registered, causes};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::pulse::LoopPulse;
+
 /// How often they are read.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -76,7 +78,7 @@ impl Registrar {
     }
 
     /// Reads them for as long as the replica holds rows.
-    pub(crate) async fn run(self, ledger: Ledger) {
+    pub(crate) async fn run(self, ledger: Ledger, pulse: LoopPulse) {
         let mut tick = tokio::time::interval(EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -85,6 +87,7 @@ impl Registrar {
             if ids.is_empty() {
                 continue;
             }
+            let _round = pulse.round();
             let read = Instant::now();
             match ledger.registrations(&ids).await {
                 Ok(found) => self.learn(&ids, found, read),

@@ -1,11 +1,13 @@
 //! Throws away what ended long ago, in small bites, off the path of Actions. One replica at a time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use david_schema::{Ledger, Pruned, causes};
 use tokio::time::Instant;
 
 use crate::leaser::jittered;
+use crate::metrics::Metrics;
 
 /// Of each kind, at most, in one transaction.
 const BATCH: u32 = 1_000;
@@ -27,12 +29,13 @@ pub enum Retention {
 }
 
 /// Runs until the replica stops.
-pub(crate) async fn run(ledger: Ledger, keep: Duration) {
+pub(crate) async fn run(ledger: Ledger, keep: Duration, metrics: Arc<Metrics>) {
     let mut so_far = Pruned::default();
     loop {
         let began = Instant::now();
         let pause = match ledger.prune(keep, BATCH).await {
             Ok(Some(pruned)) if pruned.total() > 0 => {
+                metrics.pruned.count(pruned);
                 so_far += pruned;
                 began.elapsed() * BREATH
             }

@@ -12,11 +12,14 @@ use crate::bell;
 use crate::committer::Committer;
 use crate::config::{Pooling, Switch, WorkerConfig};
 use crate::context::Context;
+use crate::endpoint::{self, Readiness, Shown};
 use crate::full::FullServers;
 use crate::health::Health;
 use crate::holder::Holder;
 use crate::leaser::{Leaser, Leasing};
+use crate::metrics::{Metrics, Moment};
 use crate::progress::Progress;
+use crate::pulse::Pulse;
 use crate::registrar::Registrar;
 use crate::remote::{Access, Clients};
 use crate::retention::{self, Retention};
@@ -45,33 +48,47 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     let aborting = CancellationToken::new();
     signals::listen(stopping.clone(), aborting.clone())?;
 
+    let (metrics, pulse) = (Metrics::new(), Pulse::default());
+    let health = Health::new(config.open_for(), Arc::clone(&metrics));
+    let holder = Holder::new(stopping.clone(), config.max_in_flight as usize);
+    // None of these writes an Action; they end with the process.
+    let mut helpers = Vec::new();
+    if let Some(address) = config.listen {
+        let moment = Moment { ledger: ledger.clone(), holder: holder.clone(), health: health.clone() };
+        let readiness = Arc::new(Readiness::new(ledger.clone(), stopping.clone()));
+        let metrics = Arc::clone(&metrics);
+        endpoint::serve(address, Shown { metrics, moment, pulse: pulse.clone(), readiness }).await?;
+    }
+
     let replica = ReplicaId::new();
     if !wait_for_database(&ledger, &stopping).await? {
         return Ok(Stopped::Clean);
     }
-    let (committer, commit_loop) = Committer::new(ledger.clone(), replica);
+    let (committer, commit_loop) =
+        Committer::new(ledger.clone(), replica, Arc::clone(&metrics), pulse.of("committing"));
     let mut commit_loop = tokio::spawn(commit_loop.run());
     let (progress, progress_loop) = Progress::new(ledger.clone(), config.progress_channel.clone());
     // Nothing waits for it; it ends with its last handle.
     drop(tokio::spawn(progress_loop.run()));
     let registrar = Registrar::default();
-    let health = Health::new(config.open_for());
     let bell = Arc::new(Notify::new());
-    // None of these writes an Action; they end with the process.
-    let mut helpers = vec![
-        tokio::spawn(registrar.clone().run(ledger.clone())),
-        tokio::spawn(health.clone().run(ledger.clone())),
-    ];
+    helpers.push(tokio::spawn(registrar.clone().run(ledger.clone(), pulse.of("registrations"))));
+    helpers.push(tokio::spawn(health.clone().run(ledger.clone(), pulse.of("health"))));
+    if config.listen.is_some() {
+        let (metrics, ledger) = (Arc::clone(&metrics), ledger.clone());
+        helpers.push(tokio::spawn(async move { metrics.fleet.run(ledger).await }));
+    }
     if config.wake_ups == Switch::On && config.db_pooling == Pooling::Session {
-        helpers.push(tokio::spawn(bell::listen(ledger.clone(), Arc::clone(&bell))));
+        helpers.push(tokio::spawn(bell::listen(ledger.clone(), Arc::clone(&bell), Arc::clone(&metrics))));
     }
     if let Retention::For(keep) = config.retention {
-        helpers.push(tokio::spawn(retention::run(ledger.clone(), keep)));
+        helpers.push(tokio::spawn(retention::run(ledger.clone(), keep, Arc::clone(&metrics))));
     }
     let context = Arc::new(Context {
         committer,
         ledger,
         progress,
+        metrics,
         registrar,
         health: health.clone(),
         full: FullServers::default(),
@@ -97,11 +114,11 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     };
     tracing::info!(replica.id = %replica.0, "the worker leases");
 
-    let holder = Holder::new(stopping.clone(), config.max_in_flight as usize);
     let leaser = Leaser::new(context, leasing, holder.clone());
+    let (leases, holds) = (pulse.of("leasing"), pulse.of("holding"));
     let mut work = tokio::spawn(async move {
-        let holding = tokio::spawn(holder.run());
-        leaser.run().await;
+        let holding = tokio::spawn(holder.run(holds));
+        leaser.run(leases).await;
         holding.await?;
         for helper in helpers {
             helper.abort();

@@ -57,6 +57,17 @@ const ILLEGAL: &[(&str, &str, &str)] = &[
         "max_calls) values ('x', 'u', 'x', 'https://h/', 'https://h/', 'x', 0)",
     ),
     ("tasks_call_slot_positive", TASK, "call_slot = 0"),
+    (
+        "calls_traceparent_is_w3c",
+        "update david.mcp_action_calls set ",
+        "traceparent = '00-00000000000000000000000000000000-00f067aa0ba902b7-01'",
+    ),
+    (
+        "calls_tracestate_is_w3c",
+        "update david.mcp_action_calls set traceparent = '00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01', ",
+        "tracestate = repeat('x', 513)",
+    ),
+    ("calls_tracestate_has_traceparent", "update david.mcp_action_calls set ", "tracestate = 'vendor=1'"),
     ("health_open_until_once_tripped", HEALTH, "trips) values ('x', 1)"),
     ("health_pause_names_who", HEALTH, "paused_at) values ('x', now())"),
     ("health_counters_not_negative", HEALTH, "requests, failures) values ('x', 1, 2)"),
@@ -94,6 +105,17 @@ const ILLEGAL: &[(&str, &str, &str)] = &[
     ("tasks_fence_orders_calls", TASK, "call_fence = 1"),
     ("tasks_counters_not_negative", TASK, "attempt = -1"),
     ("tasks_call_slot_positive", TASK, "call_slot = 0"),
+    (
+        "calls_traceparent_is_w3c",
+        "update david.mcp_action_calls set ",
+        "traceparent = '00-00000000000000000000000000000000-00f067aa0ba902b7-01'",
+    ),
+    (
+        "calls_tracestate_is_w3c",
+        "update david.mcp_action_calls set traceparent = '00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01', ",
+        "tracestate = repeat('x', 513)",
+    ),
+    ("calls_tracestate_has_traceparent", "update david.mcp_action_calls set ", "tracestate = 'vendor=1'"),
     (
         "registrations_max_calls_positive",
         REGISTRATION,

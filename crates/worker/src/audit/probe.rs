@@ -140,7 +140,13 @@ pub(super) fn request(tool: &str, arguments: Value) -> ToolRequest {
         Value::Object(arguments) => arguments,
         _ => Map::new(),
     };
-    ToolRequest { tool: ToolName::new(tool), arguments, request_state: None, input_responses: Vec::new() }
+    ToolRequest {
+        tool: ToolName::new(tool),
+        arguments,
+        request_state: None,
+        input_responses: Vec::new(),
+        trace: None,
+    }
 }
 
 /// An accepted form for every question.

@@ -14,6 +14,7 @@ use crate::outgoing;
 use crate::progress::News;
 use crate::remote::{Listener, Report, Target};
 use crate::story;
+use crate::traces;
 
 /// How long a call waits that finds as many in flight as its server may have. Other replicas' calls end
 /// unseen; this one's own ring the bell.
@@ -23,7 +24,7 @@ impl Drive {
     /// `queued` → `calling`, committed; then `tools/call`; then whatever came of it.
     pub(super) async fn call(&mut self, begin: Transition) {
         let Some(target) = self.target.clone() else { return self.give_back().await };
-        let request = match outgoing::tool_request(&self.leased) {
+        let mut request = match outgoing::tool_request(&self.leased) {
             Ok(request) => request,
             Err(reason) => {
                 let verdict = david_reconciler::quarantine(&self.snapshot(), reason);
@@ -60,7 +61,13 @@ impl Drive {
         // which starts before the commit whose lease has to cover it.
         let deadline = sent + self.leased.call.request_timeout;
         let listener = Some(self.listener());
+        let span = traces::call(&self.leased);
+        request.trace = traces::context_of(&span, &self.leased);
+        let began = Instant::now();
         let reply = self.context.remote.call_tool_and_listen(&target, request, deadline, listener).await;
+        drop(span);
+        self.timings.call().observe(began.elapsed().as_secs_f64());
+        self.context.metrics.calls.count(&reply);
         crash::point("call_answered");
         let remote = match &reply {
             CallReply::Task { state, .. } => Some(state.id.clone()),
@@ -91,7 +98,10 @@ impl Drive {
         let guard = Guard::Call(self.leased.task.fence);
         let write = self.write(guard, transition);
         let give_up = self.context.call_commits_until();
-        match self.context.committer.commit(write.clone(), give_up).await {
+        let span = traces::finalise(&self.leased, &write.transition);
+        let committed = self.context.committer.commit(write.clone(), give_up).await;
+        drop(span);
+        match committed {
             Ok(committed) => {
                 story::tell(&self.leased, &write.transition, &committed);
                 // A Run may be cancelled while its call is on the wire: the id has no row then.

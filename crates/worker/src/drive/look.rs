@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use david_reconciler::{Answer, Observation, PhaseName, PollReply, Transition, decide, sentence};
 use david_schema::Committed;
+use tokio::time::Instant;
 
 use super::Drive;
 use crate::crash;
 use crate::outgoing;
 use crate::progress::News;
 use crate::story;
+use crate::traces;
 
 impl Drive {
     /// `tasks/get`. Returns how long the row is to be held, if it is.
@@ -22,6 +24,8 @@ impl Drive {
             Box::pin(self.give_back()).await;
             return None;
         };
+        let span = traces::poll(&self.leased);
+        let began = Instant::now();
         let reply = tokio::select! {
             biased;
             () = self.context.stopping.cancelled() => {
@@ -30,6 +34,9 @@ impl Drive {
             }
             reply = self.context.remote.get_task(target, &remote.id, deadline) => reply,
         };
+        drop(span);
+        self.timings.get().observe(began.elapsed().as_secs_f64());
+        self.context.metrics.polls.count(&reply);
         crash::point("poll_answered");
         if let PollReply::Working(state) | PollReply::InputRequired { state, .. } = &reply
             && let Some(message) = &state.message
@@ -98,7 +105,9 @@ impl Drive {
             return self.give_back().await;
         };
         // Not interrupted by a shutdown: it is short, and what was sent should be told.
+        let began = Instant::now();
         let ack = self.context.remote.update_task(target, &remote.id, &answers, deadline).await;
+        self.timings.update().observe(began.elapsed().as_secs_f64());
         crash::point("answers_sent");
         let transition = decide(&self.snapshot(), Observation::Update(ack));
         self.commit(self.fence(), transition).await;
@@ -111,11 +120,13 @@ impl Drive {
         else {
             return self.give_back().await;
         };
+        let began = Instant::now();
         let ack = tokio::select! {
             biased;
             () = self.context.stopping.cancelled() => return self.give_back().await,
             ack = self.context.remote.cancel_task(target, &remote.id, deadline) => ack,
         };
+        self.timings.cancel().observe(began.elapsed().as_secs_f64());
         crash::point("cancel_sent");
         let transition = decide(&self.snapshot(), Observation::Cancel(ack));
         self.commit(self.fence(), transition).await;

@@ -20,6 +20,7 @@ use crate::authority::authority_of;
 use crate::clock::{COMMIT_MARGIN, LeaseClock};
 use crate::context::Context;
 use crate::crash;
+use crate::metrics::ServerMetrics;
 use crate::outgoing;
 use crate::queue::Rank;
 use crate::registrar::{Interest, Known};
@@ -31,6 +32,8 @@ pub(crate) struct Drive {
     leased: Arc<Leased>,
     /// Where its server is; none when the registration is gone.
     target: Option<Arc<Target>>,
+    /// Where its requests are timed.
+    timings: Arc<ServerMetrics>,
     clock: LeaseClock,
     authority: Authority,
     jitter: Jitter,
@@ -61,8 +64,10 @@ impl Drive {
         let authority = authority_of(&context, leased.registered.as_deref(), &leased.run.user_id);
         let jitter = Jitter::thousandths(fastrand::i16(-100..=100));
         let target = outgoing::target(&leased).map(Arc::new);
+        let timings = context.metrics.servers.of(&leased.task.registration_id);
         Self {
             context,
+            timings,
             leased: Arc::new(leased),
             target,
             clock,

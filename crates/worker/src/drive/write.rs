@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::Drive;
 use crate::orphan;
 use crate::story;
+use crate::traces;
 
 impl Drive {
     /// Commits under `guard` for as long as the lease lasts.
@@ -24,7 +25,10 @@ impl Drive {
         give_up: Instant,
     ) -> Option<Committed> {
         let write = self.write(guard, transition);
-        match self.context.committer.commit(write.clone(), give_up).await {
+        let span = traces::finalise(&self.leased, &write.transition);
+        let committed = self.context.committer.commit(write.clone(), give_up).await;
+        drop(span);
+        match committed {
             Ok(committed) => {
                 story::tell(&self.leased, &write.transition, &committed);
                 if committed == Committed::Vanished {

@@ -15,6 +15,9 @@ use david_reconciler::RegistrationId;
 use david_schema::{Closed, Ledger, OpenFor, Seen, Trip, causes};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::metrics::Metrics;
+use crate::pulse::LoopPulse;
+
 use breaker::{Breaker, Gate, Notice};
 
 /// How often news is written, if there is any.
@@ -30,6 +33,7 @@ const TALLY_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Health {
     open_for: OpenFor,
+    metrics: Arc<Metrics>,
     servers: Arc<Mutex<Servers>>,
 }
 
@@ -66,8 +70,8 @@ pub(crate) struct ClosedServers {
 
 impl Health {
     /// Nothing is known yet. Breakers stay open for so long.
-    pub(crate) fn new(open_for: OpenFor) -> Self {
-        Self { open_for, servers: Arc::default() }
+    pub(crate) fn new(open_for: OpenFor, metrics: Arc<Metrics>) -> Self {
+        Self { open_for, metrics, servers: Arc::default() }
     }
 
     /// A request to this server ended: answered after so long, or not, with the reason in a sentence.
@@ -88,6 +92,12 @@ impl Health {
             }
         };
         let Some(notice) = notice else { return };
+        let breakers = &self.metrics.breakers;
+        match notice {
+            Notice::Recovered => breakers.recovered.inc(),
+            Notice::Tripped => breakers.tripped.inc(),
+            Notice::ProbeFailed => breakers.probe_failed.inc(),
+        };
         let reason = answered.err().unwrap_or_default().to_owned();
         match notice {
             Notice::Recovered => {
@@ -134,13 +144,29 @@ impl Health {
         closed
     }
 
+    /// The same, with a word for why.
+    pub(crate) fn not_passing(&self) -> Vec<(RegistrationId, &'static str)> {
+        let now = Instant::now();
+        let why = |(id, server): (&RegistrationId, &Server)| {
+            let word = match server.breaker.gate(now) {
+                Gate::Passing => return None,
+                Gate::Paused => "paused",
+                Gate::Open(_) => "open",
+                Gate::HalfOpen | Gate::Probing(_) => "half_open",
+            };
+            Some((id.clone(), word))
+        };
+        self.lock().known.iter().filter_map(why).collect()
+    }
+
     /// Tells and reads, for as long as the replica runs.
-    pub(crate) async fn run(self, ledger: Ledger) {
+    pub(crate) async fn run(self, ledger: Ledger, pulse: LoopPulse) {
         let mut tick = tokio::time::interval(TELL_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut read, mut tallied) = (None::<Instant>, Instant::now());
         loop {
             tick.tick().await;
+            let _round = pulse.round();
             self.tell(&ledger).await;
             if read.is_none_or(|read| read.elapsed() >= READ_EVERY) {
                 let began = Instant::now();

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use david_reconciler::{Answer, CredentialId, RegistrationId, RequestState, ToolName};
+use david_schema::TraceContext;
 use serde_json::{Map, Value};
 
 use crate::credentials::Source;
@@ -70,6 +71,8 @@ pub struct ToolRequest {
     pub request_state: Option<RequestState>,
     /// Answers to what it asked.
     pub input_responses: Vec<Answer>,
+    /// The trace that it is part of, sent along as `_meta` (SEP-414).
+    pub trace: Option<TraceContext>,
 }
 
 /// Bounds on what a server can cost us.

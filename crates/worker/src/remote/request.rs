@@ -1,10 +1,11 @@
 //! The four requests, each bounded by its deadline.
 
 use david_reconciler::{Ack, Answer, CallReply, PollReply, RemoteState, RemoteTaskId};
-use david_schema::causes;
+use david_schema::{TraceContext, causes};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, ClientRequest,
-    GetTaskParams, GetTaskRequest, InputResponses, ServerResult, UpdateTaskParams, UpdateTaskRequest,
+    GetTaskParams, GetTaskRequest, InputResponses, RequestMetaObject, ServerResult, UpdateTaskParams,
+    UpdateTaskRequest,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle};
 use rmcp::{RoleClient, ServiceError};
@@ -38,12 +39,13 @@ impl Clients {
         if !request.input_responses.is_empty() {
             params.input_responses = Some(responses(&request.input_responses));
         }
+        let options = Options { listener, meta: request.trace.map(meta_of) };
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let mut answer = self.send_and_listen(target, request.clone(), deadline, listener.clone()).await;
+        let mut answer = self.send_with(target, request.clone(), deadline, options.clone()).await;
         if answer.as_ref().is_err_and(Failure::is_header_mismatch)
             && self.tools(target, deadline).await.is_ok()
         {
-            answer = self.send_and_listen(target, request, deadline, listener).await;
+            answer = self.send_with(target, request, deadline, options).await;
         }
         match answer.map(tolerant::call_reply) {
             Ok(CallReply::Task { state, status }) => {
@@ -92,18 +94,18 @@ impl Clients {
         request: ClientRequest,
         deadline: Instant,
     ) -> Result<ServerResult, Failure> {
-        self.send_and_listen(target, request, deadline, None).await
+        self.send_with(target, request, deadline, Options::default()).await
     }
 
-    async fn send_and_listen(
+    async fn send_with(
         &self,
         target: &Target,
         request: ClientRequest,
         deadline: Instant,
-        listener: Option<Listener>,
+        options: Options,
     ) -> Result<ServerResult, Failure> {
         let began = Instant::now();
-        let result = self.exchange(target, request, deadline, listener).await;
+        let result = self.exchange(target, request, deadline, options).await;
         if let Some(health) = &self.health {
             let answered = match &result {
                 Err(failure) if failure.is_silence() => Err(failure.detail()),
@@ -119,7 +121,7 @@ impl Clients {
         target: &Target,
         request: ClientRequest,
         deadline: Instant,
-        listener: Option<Listener>,
+        Options { listener, meta }: Options,
     ) -> Result<ServerResult, Failure> {
         let lent = self.lend(target, deadline).await?;
         if let Some(bearer) = &lent.bearer {
@@ -134,7 +136,9 @@ impl Clients {
             return Err(Failure::connect_timeout());
         }
         let answered = async {
-            let sent = lent.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+            let mut options = PeerRequestOptions::no_options();
+            options.meta = meta;
+            let sent = lent.peer.send_request_with_option(request, options).await;
             let handle = sent.map_err(|error| Failure::of_request(&error))?;
             let id = handle.id.clone();
             let _listening =
@@ -157,6 +161,24 @@ impl Clients {
         }
         Err(failure)
     }
+}
+
+/// What only some requests have.
+#[derive(Clone, Default)]
+struct Options {
+    /// Told what the server reports meanwhile.
+    listener: Option<Listener>,
+    /// Sent as `_meta`, beside what the SDK puts there.
+    meta: Option<RequestMetaObject>,
+}
+
+fn meta_of(trace: TraceContext) -> RequestMetaObject {
+    let mut meta = RequestMetaObject::new();
+    meta.set_traceparent(trace.traceparent);
+    if let Some(state) = trace.tracestate {
+        meta.set_tracestate(state);
+    }
+    meta
 }
 
 /// A request whose answer is awaited. Dropping the SDK's handle would leave its POST open for as

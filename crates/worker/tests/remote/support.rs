@@ -73,6 +73,7 @@ impl Caller {
 
 pub(crate) fn request(tool: &str) -> ToolRequest {
     ToolRequest {
+        trace: None,
         tool: ToolName::new(tool),
         arguments: Map::new(),
         request_state: None,

@@ -56,7 +56,7 @@ begin
                 'select on david.mcp_task_events',
                 'select on david.v_input_required, david.v_action, david.v_timeline',
                 'execute on function david.remote_task_key(text)',
-                'execute on function david.submit_action(varchar, varchar, varchar, varchar, varchar, json, varchar, integer, boolean, interval, text, timestamptz)',
+                'execute on function david.submit_action(varchar, varchar, varchar, varchar, varchar, json, varchar, integer, boolean, interval, text, timestamptz, text, text)',
                 'execute on function david.cancel_run(varchar)',
                 'execute on function david.answer_input(varchar, text, json)',
                 'execute on function david.take_outputs(integer, interval), david.ack_outputs(varchar[])']
@@ -106,7 +106,6 @@ comment on function david.set_up_roles(text) is
 
 -- What Core calls writes columns that Core itself has no business to write: fences, leases, hand-over. All of
 -- these check their arguments and have a fixed search_path. cancel_run stays as it is, since Core may update Runs.
-alter function david.submit_action(varchar, varchar, varchar, varchar, varchar, json, varchar, integer, boolean, interval, text, timestamptz) security definer;
 alter function david.answer_input(varchar, text, json) security definer;
 alter function david.take_outputs(integer, interval) security definer;
 alter function david.ack_outputs(varchar[]) security definer;
