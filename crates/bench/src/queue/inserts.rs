@@ -1,86 +1,98 @@
-//! G, first half: what wake-ups cost Core.
+//! G, first half: what wake-ups cost Core's inserts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use sqlx::postgres::{PgListener, PgPoolOptions};
-use tokio::task::JoinSet;
+use sqlx::postgres::PgListener;
 
-use super::database::Database;
 use crate::report::Report;
 use crate::stand::Stand;
 
-/// Connections of Core, each submitting one Action after the other.
-const CONNECTIONS: u32 = 32;
+use super::database::Database;
 
-const TRIGGERS: [&str; 2] = ["wake_for_new_tasks", "wake_for_changed_tasks"];
+/// Connections of Core.
+const CLIENTS: usize = 32;
 
-/// G: submissions per second with wake-ups and without. Somebody listens, as replicas do; nobody leases.
+/// `david.submit_action` from 32 connections, with the wake-up triggers ÷ without. No worker runs, so that
+/// nothing but the triggers is different; two sessions listen, as two idle replicas would.
 pub(crate) async fn inserts(stand: &Stand, report: &mut Report) -> anyhow::Result<()> {
-    let database = Database::create(stand, "bench_inserts", 2).await?;
-    let url = stand.url_of("bench_inserts");
-    let core = PgPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?;
-    let mut ears = PgListener::connect(&url).await?;
-    ears.listen("david_tasks").await?;
-    let hearing = tokio::spawn(async move { while ears.recv().await.is_ok() {} });
-    let next = Arc::new(AtomicU32::new(0));
+    let database = Database::create(stand, "bench_inserts", 1).await?;
+    let core = sqlx::postgres::PgPoolOptions::new()
+        .max_connections(u32::try_from(CLIENTS)?)
+        .test_before_acquire(false)
+        .connect_with((*database.pool.connect_options()).clone())
+        .await?;
+    let window = stand.scale.window / 3;
     let (mut ratios, mut rates) = (Vec::new(), Vec::new());
-    for _ in 0..stand.scale.repeats {
+    for repeat in 0..stand.scale.repeats {
         let mut of = [0.0; 2];
-        for (rate, switch) in of.iter_mut().zip(["disable", "enable"]) {
-            sqlx::raw_sql("truncate david.runs, david.mcp_task_events cascade")
+        // Whoever comes second finds a warmer server; so each comes second in turn.
+        for on in if repeat % 2 == 0 { [true, false] } else { [false, true] } {
+            let [without, with] = &mut of;
+            if on {
+                let listeners = [listener(&database).await?, listener(&database).await?];
+                *with = inserts_per_second(&database, &core, window).await?;
+                listeners.iter().for_each(tokio::task::JoinHandle::abort);
+            } else {
+                sqlx::raw_sql(
+                    "alter table david.mcp_action_tasks disable trigger wake_for_new_tasks;
+                     alter table david.mcp_action_tasks disable trigger wake_for_changed_tasks",
+                )
                 .execute(&database.pool)
                 .await?;
-            for trigger in TRIGGERS {
-                let alter = format!("alter table david.mcp_action_tasks {switch} trigger {trigger}");
-                sqlx::raw_sql(sqlx::AssertSqlSafe(alter)).execute(&database.pool).await?;
+                *without = inserts_per_second(&database, &core, window).await?;
+                sqlx::raw_sql(
+                    "alter table david.mcp_action_tasks enable always trigger wake_for_new_tasks;
+                     alter table david.mcp_action_tasks enable always trigger wake_for_changed_tasks",
+                )
+                .execute(&database.pool)
+                .await?;
             }
-            database.settle().await?;
-            *rate = submitted(&core, &next, stand.scale.window / 3).await?;
         }
-        let [off, on] = of;
-        ratios.push(on / off);
-        rates.push(on);
+        let [without, with] = of;
+        ratios.push(with / without);
+        rates.push(with);
     }
-    hearing.abort();
     core.close().await;
     database.drop(stand).await?;
-    report.add("G", "submissions by 32 connections: with wake-ups ÷ without", "", "≥ 0.9", &ratios);
-    report.add("G", "submissions with wake-ups", "/s", "", &rates);
+    report.add("G", "inserts by 32 connections, wake-ups on ÷ off", "", "≥ 0.9", &ratios);
+    report.add("G", "inserts by 32 connections, wake-ups on", "/s", "", &rates);
     Ok(())
 }
 
-/// Per second.
-async fn submitted(core: &sqlx::PgPool, next: &Arc<AtomicU32>, window: Duration) -> anyhow::Result<f64> {
+/// Hears, and does nothing.
+async fn listener(database: &Database) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    let mut listener = PgListener::connect_with(&database.pool).await?;
+    listener.listen("david_tasks").await?;
+    Ok(tokio::spawn(async move { while listener.recv().await.is_ok() {} }))
+}
+
+async fn inserts_per_second(
+    database: &Database,
+    core: &sqlx::PgPool,
+    window: Duration,
+) -> anyhow::Result<f64> {
+    sqlx::raw_sql("truncate david.runs, david.mcp_task_events cascade").execute(&database.pool).await?;
+    sqlx::query(
+        "insert into david.runs (id, user_id) select 'run_' || n, 'user' from generate_series(1, $1) n",
+    )
+    .bind(i64::try_from(CLIENTS)?)
+    .execute(&database.pool)
+    .await?;
+    database.settle().await?;
     let began = Instant::now();
-    let mut connections = JoinSet::new();
-    for _ in 0..CONNECTIONS {
-        let (core, next) = (core.clone(), Arc::clone(next));
-        connections.spawn(async move {
-            let mut connection = core.acquire().await?;
-            let mut done = 0_u32;
-            while began.elapsed() < window {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                // A Run of its own each, as most have.
-                sqlx::query("insert into david.runs (id, user_id) values ('run_' || $1, 'user')")
-                    .bind(number.to_string())
-                    .execute(&mut *connection)
-                    .await?;
-                sqlx::query(
-                    "select david.submit_action('act_' || $1, 'run_' || $1, 'reg', 'work', 'work', '{}')",
-                )
-                .bind(number.to_string())
-                .execute(&mut *connection)
+    // A Run each, as Core has one per conversation.
+    let clients = (1..=CLIENTS).map(async |client| {
+        let mut count = 0;
+        while began.elapsed() < window {
+            count += 1;
+            sqlx::query("select david.submit_action($1, $2, 'reg', 'work', 'work', '{\"seconds\": 0}')")
+                .bind(format!("act_{client}_{count}"))
+                .bind(format!("run_{client}"))
+                .execute(core)
                 .await?;
-                done += 1;
-            }
-            anyhow::Ok(done)
-        });
-    }
-    let mut done = 0;
-    while let Some(connection) = connections.join_next().await {
-        done += connection??;
-    }
-    Ok(f64::from(done) / began.elapsed().as_secs_f64())
+        }
+        anyhow::Ok(count)
+    });
+    let inserts: u32 = futures::future::try_join_all(clients).await?.into_iter().sum();
+    Ok(f64::from(inserts) / began.elapsed().as_secs_f64())
 }

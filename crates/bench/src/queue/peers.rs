@@ -1,115 +1,149 @@
-//! The other queues of F1: no-op jobs, claimed and completed.
+//! Other job queues, at the best settings that their documentation names.
 
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
+use david_testkit::Replica;
 use serde_json::Value;
+use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
-use tokio::process::Command;
-use tokio::task::JoinSet;
 
-use super::tools::{Tools, run};
 use crate::stand::Stand;
 
-/// A queue beside ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// Keeps what is done, as we do.
-    PgBoss,
-    /// Deletes what is done.
-    GraphileWorker,
-    /// Reads and deletes messages; no job, no attempt, no history.
-    Pgmq,
-    /// One statement per job.
-    Procrastinate,
+use super::tools::Tools;
+
+/// The slowest takes a minute.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(crate) struct Peer {
+    pub(crate) ratio: &'static str,
+    pub(crate) jobs: &'static str,
+    pub(crate) target: &'static str,
+    how: How,
 }
 
-/// Where most of them have their best rate on two cores.
-const LOOPS: usize = 4;
+enum How {
+    /// A program in its own language: script, share of the jobs, and what else it is told.
+    Script { name: &'static str, share: usize, arguments: &'static [&'static str] },
+    /// Functions in SQL, called from here.
+    Pgmq,
+}
 
-const BATCH: usize = 500;
+pub(crate) const PEERS: &[Peer] = &[
+    Peer {
+        ratio: "leased and finalised: Actions ÷ jobs of pg-boss",
+        jobs: "jobs of pg-boss, 2 loops of 5,000 each",
+        target: "≥ 1.0",
+        how: How::Script { name: "pg-boss.mjs", share: 1, arguments: &["5000", "2"] },
+    },
+    Peer {
+        ratio: "leased and finalised: Actions ÷ jobs of graphile-worker",
+        jobs: "jobs of graphile-worker, batched",
+        target: "≥ 0.5",
+        how: How::Script { name: "graphile-worker.mjs", share: 1, arguments: &[] },
+    },
+    Peer {
+        ratio: "leased and finalised: Actions ÷ messages of pgmq",
+        jobs: "messages of pgmq, 2 loops of 500",
+        target: "",
+        how: How::Pgmq,
+    },
+    Peer {
+        ratio: "leased and finalised: Actions ÷ jobs of procrastinate",
+        jobs: "jobs of procrastinate, 20 at once",
+        target: "> 1",
+        how: How::Script { name: "procrastinate_peer.py", share: 50, arguments: &["20"] },
+    },
+];
 
-const PGMQ: &str = include_str!("../../peers/pgmq.sql");
+const DATABASE: &str = "bench_peer";
 
 impl Peer {
-    pub(crate) const ALL: [Self; 4] = [Self::PgBoss, Self::GraphileWorker, Self::Pgmq, Self::Procrastinate];
-
-    /// Jobs per second, in a database of its own.
-    pub(crate) async fn rate(self, stand: &Stand, tools: &Tools) -> anyhow::Result<f64> {
-        const DATABASE: &str = "bench_peer";
+    /// Claims and completes no-op jobs in a database of its own.
+    pub(crate) async fn jobs_per_second(&self, stand: &Stand, tools: &Tools) -> anyhow::Result<f64> {
         let url = stand.create_database(DATABASE).await?;
-        let rate = match self {
-            Self::PgBoss => {
-                let mut boss = tools.node("pg-boss.mjs").await?;
-                let arguments = [stand.scale.jobs / 2, BATCH, LOOPS].map(|number| number.to_string());
-                said(boss.arg(&url).args(arguments)).await
+        let jobs = stand.scale.jobs;
+        let rate = match &self.how {
+            How::Script { name, share, arguments } => {
+                let (program, script) = tools.program(name)?;
+                run(&program, &script, &url, jobs / share, arguments).await
             }
-            Self::GraphileWorker => {
-                let mut graphile = tools.node("graphile-worker.mjs").await?;
-                said(graphile.arg(&url).arg(stand.scale.jobs.to_string())).await
-            }
-            Self::Pgmq => pgmq(&url, stand.scale.jobs).await,
-            Self::Procrastinate => {
-                let mut procrastinate = tools.python("procrastinate_peer.py").await?;
-                // It is slower by a hundred times.
-                let arguments = [stand.scale.jobs / 50, 20].map(|number| number.to_string());
-                said(procrastinate.arg(&url).args(arguments)).await
-            }
+            How::Pgmq => pgmq(&url, jobs).await,
         };
         stand.drop_database(DATABASE).await?;
         rate
     }
 }
 
-/// What a driver prints, as a rate.
-async fn said(driver: &mut Command) -> anyhow::Result<f64> {
-    let printed = run(driver).await?;
-    let line = printed.lines().last().context("a driver printed nothing")?;
-    let figures: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
-    let figure = |name: &str| figures.get(name).and_then(Value::as_f64).with_context(|| format!("no {name}"));
-    Ok(figure("jobs")? / figure("seconds")?)
+async fn run(
+    program: &Path,
+    script: &Path,
+    url: &str,
+    jobs: usize,
+    arguments: &[&str],
+) -> anyhow::Result<f64> {
+    let mut command = Replica::command(program, url).arg(script).arg(url).arg(jobs.to_string());
+    for argument in arguments {
+        command = command.arg(argument);
+    }
+    let process = command.start()?;
+    let status = process.wait_exit(PATIENCE).await?;
+    // What it wrote last may still be on its way.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let said = process.logs();
+    ensure!(status.success(), "it ended with {status}: {}", said.lines().last().unwrap_or_default());
+    let line = said.lines().rfind(|line| line.starts_with('{')).context("it said nothing")?;
+    let done: Value = serde_json::from_str(line)?;
+    let number = |key| done.get(key).and_then(Value::as_f64).with_context(|| format!("no {key} in {line}"));
+    #[expect(clippy::cast_precision_loss, reason = "a count of jobs")]
+    let wanted = jobs as f64;
+    ensure!((number("jobs")? - wanted).abs() < 0.5, "it did not do all jobs: {line}");
+    Ok(wanted / number("seconds")?)
 }
 
-/// Batches are read and deleted, as its documentation advises.
+/// Messages per `read` and per `delete`.
+const BATCH: i32 = 500;
+
 async fn pgmq(url: &str, jobs: usize) -> anyhow::Result<f64> {
-    let pool = PgPoolOptions::new().max_connections(u32::try_from(LOOPS)?).connect(url).await?;
-    sqlx::raw_sql(PGMQ).execute(&pool).await?;
+    let pool = PgPoolOptions::new().max_connections(2).test_before_acquire(false).connect(url).await?;
+    sqlx::raw_sql(include_str!("../../peers/pgmq.sql")).execute(&pool).await?;
     sqlx::raw_sql("select pgmq.create('noop')").execute(&pool).await?;
     sqlx::query(
-        "select count(*) from pgmq.send_batch('noop', array(select jsonb_build_object('id', n) from generate_series(1, $1::int) n))",
+        "select count(*) from pgmq.send_batch('noop', array(select jsonb_build_object('id', n) from generate_series(1, $1) n))",
     )
-    .bind(i32::try_from(jobs)?)
+    .bind(i64::try_from(jobs)?)
     .execute(&pool)
     .await?;
     for statement in ["vacuum analyze", "checkpoint"] {
         sqlx::query(statement).execute(&pool).await?;
     }
     let began = Instant::now();
-    let mut loops = JoinSet::new();
-    for _ in 0..LOOPS {
-        let pool = pool.clone();
-        loops.spawn(async move {
-            let mut done = 0;
-            loop {
-                let ids: Vec<i64> = sqlx::query_scalar("select msg_id from pgmq.read('noop', 30, $1)")
-                    .bind(i32::try_from(BATCH)?)
-                    .fetch_all(&pool)
-                    .await?;
-                if ids.is_empty() {
-                    return anyhow::Ok(done);
-                }
-                sqlx::query("select pgmq.delete('noop', $1)").bind(&ids).execute(&pool).await?;
-                done += ids.len();
-            }
-        });
-    }
-    let mut done = 0;
-    while let Some(each) = loops.join_next().await {
-        done += each??;
-    }
-    let seconds = began.elapsed().as_secs_f64();
-    ensure!(done == jobs, "{done} of {jobs} messages were read");
+    let done: usize = futures::future::try_join(consume(&pool), consume(&pool)).await.map(|(a, b)| a + b)?;
+    let time = began.elapsed().as_secs_f64();
     pool.close().await;
+    if done != jobs {
+        bail!("{done} of {jobs} messages were deleted");
+    }
     #[expect(clippy::cast_precision_loss, reason = "a count of messages")]
-    Ok(done as f64 / seconds)
+    Ok(jobs as f64 / time)
+}
+
+/// Until nothing is left. `pop` would be faster and lose what its consumer was at when it died.
+async fn consume(pool: &PgPool) -> anyhow::Result<usize> {
+    let mut done = 0;
+    loop {
+        let messages: Vec<(i64, Value)> =
+            sqlx::query_as("select msg_id, message from pgmq.read('noop', 30, $1)")
+                .bind(BATCH)
+                .fetch_all(pool)
+                .await?;
+        if messages.is_empty() {
+            return Ok(done);
+        }
+        let ids: Vec<i64> = messages.into_iter().map(|(id, _)| id).collect();
+        let deleted: Vec<i64> =
+            sqlx::query_scalar("select pgmq.delete('noop', $1)").bind(&ids).fetch_all(pool).await?;
+        done += deleted.len();
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use david_reconciler::{Phase, Timestamp, Transition};
-use david_schema::{BatchAnswer, Committed, Due, Guard, LeaseBatch, Leased, Ledger, ReplicaId, Write};
+use david_schema::{BatchAnswer, Committed, Due, Guard, Leased, Ledger, ReplicaId, Write};
 
 use super::TERM;
 
@@ -21,6 +21,12 @@ pub(crate) enum Side {
     Statements,
     /// [`Ledger`]: the lease reads what surrounds the rows, and the commit holds and compares them first.
     Ledger,
+}
+
+/// What one turn took: so many rows, the last of which was due then.
+pub(crate) struct Turn {
+    pub(crate) rows: usize,
+    pub(crate) newest: Option<Timestamp>,
 }
 
 /// The settings are those of `david.mcp_action_tasks`, so that vacuum comes as often.
@@ -73,19 +79,19 @@ const RESCHEDULE_NARROW: &str = "
 
 const LEASE: &str = include_str!("../../../../sql/lease.sql");
 
+/// Id, fence, time of the lease, when the first of them was due, and when the last.
+type Taken = (i64, i64, i64, Option<i64>, Option<i64>);
+
 const WRITE_TASKS: &str = include_str!("../../../../sql/write_tasks.sql");
 
-/// Id, fence, now, oldest, newest: see `lease.sql`.
-type LeasedRow = (i64, i64, i64, Option<i64>, Option<i64>);
-
 impl Side {
-    /// Leases a batch and makes it due again at once. How many rows, and when the last of them was due.
+    /// Leases a batch and makes it due again at once.
     pub(crate) async fn turn(
         self,
         ledger: &Ledger,
         replica: ReplicaId,
         from: Option<Timestamp>,
-    ) -> anyhow::Result<LeaseBatch> {
+    ) -> anyhow::Result<Turn> {
         match self {
             Self::Narrow => narrow(ledger, from).await,
             Self::Statements => statements(ledger, replica, from).await,
@@ -94,7 +100,7 @@ impl Side {
     }
 }
 
-async fn narrow(ledger: &Ledger, from: Option<Timestamp>) -> anyhow::Result<LeaseBatch> {
+async fn narrow(ledger: &Ledger, from: Option<Timestamp>) -> anyhow::Result<Turn> {
     let rows: Vec<(i64, i64, Option<i64>)> = sqlx::query_as(LEASE_NARROW)
         .bind(i64::from(BATCH))
         .bind(term())
@@ -108,16 +114,12 @@ async fn narrow(ledger: &Ledger, from: Option<Timestamp>) -> anyhow::Result<Leas
         .bind(vec![0_i64; ids.len()])
         .execute(ledger.pool())
         .await?;
-    full(ids.len(), done.rows_affected())?;
-    Ok(learnt(rows.first().and_then(|row| row.2)))
+    ensure!(done.rows_affected() == ids.len() as u64, "a lease was lost, and nobody else leases");
+    Ok(Turn { rows: ids.len(), newest: rows.first().and_then(|row| row.2).map(Timestamp) })
 }
 
-async fn statements(
-    ledger: &Ledger,
-    replica: ReplicaId,
-    from: Option<Timestamp>,
-) -> anyhow::Result<LeaseBatch> {
-    let rows: Vec<LeasedRow> = sqlx::query_as(LEASE)
+async fn statements(ledger: &Ledger, replica: ReplicaId, from: Option<Timestamp>) -> anyhow::Result<Turn> {
+    let rows: Vec<Taken> = sqlx::query_as(LEASE)
         .bind(i64::from(BATCH))
         .bind(replica.0)
         .bind(term())
@@ -150,16 +152,16 @@ async fn statements(
         .bind(vec![None::<i32>; count])
         .execute(ledger.pool())
         .await?;
-    full(count, done.rows_affected())?;
-    Ok(learnt(rows.first().and_then(|row| row.4)))
+    ensure!(done.rows_affected() == count as u64, "a lease was lost, and nobody else leases");
+    Ok(Turn { rows: count, newest: rows.first().and_then(|row| row.4).map(Timestamp) })
 }
 
-async fn whole(ledger: &Ledger, replica: ReplicaId, from: Option<Timestamp>) -> anyhow::Result<LeaseBatch> {
+async fn whole(ledger: &Ledger, replica: ReplicaId, from: Option<Timestamp>) -> anyhow::Result<Turn> {
     let due = Due { limit: BATCH, cancels: BATCH, from };
-    let mut batch = ledger.lease_due(replica, due, TERM).await?;
-    full(batch.len(), u64::from(BATCH))?;
-    reschedule(ledger, replica, std::mem::take(&mut batch.rows)).await?;
-    Ok(batch)
+    let batch = ledger.lease_due(replica, due, TERM).await?;
+    let turn = Turn { rows: batch.len(), newest: batch.newest };
+    reschedule(ledger, replica, batch.rows).await?;
+    Ok(turn)
 }
 
 /// Commits the next poll of each row, due at once.
@@ -170,42 +172,36 @@ pub(crate) async fn reschedule(ledger: &Ledger, replica: ReplicaId, rows: Vec<Le
         }
         other => bail!("a row is {other:?}"),
     };
-    commit(ledger, replica, rows, again).await
+    commit(ledger, replica, rows, again).await?;
+    Ok(())
 }
 
-/// Commits one transition of each row, in one batch.
+/// Commits one transition of each row, in one batch if that can be. How many rows it could not be for.
 pub(crate) async fn commit(
     ledger: &Ledger,
     replica: ReplicaId,
     rows: Vec<Leased>,
     transition: impl Fn(&Leased) -> anyhow::Result<Transition>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<usize> {
     let writes = rows.into_iter().map(|leased| {
         let transition = transition(&leased)?;
         Ok(Write { guard: Guard::Fence(leased.task.fence), leased: Arc::new(leased), transition })
     });
     let writes = writes.collect::<anyhow::Result<Vec<Write>>>()?;
-    for answer in ledger.commit_batch(replica, &writes).await {
-        match answer {
-            BatchAnswer::Settled(Ok(Committed::Applied { .. })) => {}
-            other => bail!("a write was not applied: {other:?}"),
-        }
+    let mut alone = 0;
+    for (answer, write) in ledger.commit_batch(replica, &writes).await.into_iter().zip(&writes) {
+        let committed = match answer {
+            BatchAnswer::Settled(committed) => committed,
+            // A lease of somebody else's may hold the row for a moment, to find that it is leased already. The
+            // committer waits for it, too.
+            BatchAnswer::Alone => {
+                alone += 1;
+                ledger.commit_alone(replica, write).await
+            }
+        };
+        ensure!(matches!(committed, Ok(Committed::Applied { .. })), "a write was not applied: {committed:?}");
     }
-    Ok(())
-}
-
-/// A turn that found less than a batch, or wrote less than it leased, measures something else.
-fn full(leased: usize, written: u64) -> anyhow::Result<()> {
-    ensure!(
-        leased == BATCH as usize && written == u64::from(BATCH),
-        "leased {leased}, rescheduled {written}"
-    );
-    Ok(())
-}
-
-/// What the low-water mark learns from.
-fn learnt(newest: Option<i64>) -> LeaseBatch {
-    LeaseBatch { newest: newest.map(Timestamp), ..LeaseBatch::default() }
+    Ok(alone)
 }
 
 fn term() -> i64 {

@@ -1,4 +1,5 @@
-//! F1: lease and finalise without any server, beside other queues that do as good as nothing.
+//! F1: an Action's way through the database, without any server: leased and finalised, beside job queues that
+//! claim and complete jobs that do nothing, on the same Postgres in the same run.
 
 use std::time::Instant;
 
@@ -6,88 +7,99 @@ use anyhow::ensure;
 use david_reconciler::{CancelDebt, Envelope, Finish, Outcome, ToolResult, Transition, Verdict};
 use david_schema::{Due, Leased, ReplicaId};
 use serde_json::json;
-use tokio::task::JoinSet;
+use tokio::time::Instant as Clock;
 
-use super::TERM;
-use super::database::Database;
-use super::peers::Peer;
-use super::sides::commit;
-use super::tools::Tools;
 use crate::report::Report;
 use crate::stand::Stand;
 
-/// What the worker's committer writes at most in one transaction.
+use super::TERM;
+use super::database::Database;
+use super::peers::{PEERS, Peer};
+use super::sides::commit;
+use super::tools::Tools;
+use super::watermark::Watermark;
+
+/// What the committer makes of whatever has gathered, at most.
 const BATCH: u32 = 200;
 
-/// Batches under way at the same time.
-const REPLICAS: usize = 4;
+/// Loops of lease and commit. A replica overlaps the two likewise.
+const LOOPS: u32 = 3;
 
-/// F1, all of it.
+/// Each writes task, Action, output and event; a peer's job is a row that is claimed and done.
 pub(crate) async fn whole(stand: &Stand, report: &mut Report) -> anyhow::Result<()> {
-    let tools = Tools::new(stand).await?;
-    let database = Database::create(stand, "bench_whole", 8).await?;
-    let mut ours = Vec::new();
-    let mut theirs = Peer::ALL.map(|_| Ok(Vec::new()));
+    let tools = Tools::install(stand.target()?).await?;
+    let (mut rates, mut alone) = (Vec::new(), Vec::new());
+    let mut peers: Vec<(&Peer, anyhow::Result<Vec<f64>>)> =
+        PEERS.iter().map(|peer| (peer, Ok(Vec::new()))).collect();
     for _ in 0..stand.scale.repeats {
-        ours.push(rate(&database, i64::try_from(stand.scale.jobs)?).await?);
-        for (peer, rates) in Peer::ALL.into_iter().zip(&mut theirs) {
-            if let Ok(so_far) = rates {
-                match peer.rate(stand, &tools).await {
-                    Ok(rate) => so_far.push(rate),
-                    Err(error) => *rates = Err(format!("{error:#}")),
+        let (rate, share) = finalised_per_second(stand).await?;
+        rates.push(rate);
+        alone.push(share * 100.0);
+        for (peer, measured) in &mut peers {
+            if let Ok(of_peer) = measured {
+                match peer.jobs_per_second(stand, &tools).await {
+                    Ok(rate) => of_peer.push(rate),
+                    // It is not ours to mend, and the others go on.
+                    Err(error) => *measured = Err(error),
                 }
             }
         }
     }
-    database.drop(stand).await?;
-    report.add("F1", "lease and finalise: Actions with output, event and task", "/s", "", &ours);
-    for (peer, rates) in Peer::ALL.into_iter().zip(theirs) {
-        let (name, ratio, target) = match peer {
-            Peer::PgBoss => ("pg-boss: jobs", "ours ÷ pg-boss", "≥ 1.0"),
-            Peer::GraphileWorker => ("graphile-worker: jobs", "ours ÷ graphile-worker", "≥ 0.5"),
-            Peer::Pgmq => ("pgmq: messages", "ours ÷ pgmq", "≥ 1.0"),
-            Peer::Procrastinate => ("procrastinate: jobs", "ours ÷ procrastinate", "≥ 1.0"),
-        };
-        match rates {
-            Ok(rates) => {
-                let ratios: Vec<f64> = ours.iter().zip(&rates).map(|(ours, theirs)| ours / theirs).collect();
-                report.add("F1", ratio, "", target, &ratios);
-                report.add("F1", name, "/s", "", &rates);
+    report.add("F1", "leased and finalised: Actions", "/s", "", &rates);
+    report.add("F1", "leased and finalised: committed alone, somebody held the row", "%", "", &alone);
+    for (peer, measured) in peers {
+        match measured {
+            Ok(of_peer) => {
+                let ratios: Vec<f64> =
+                    rates.iter().zip(&of_peer).map(|(ours, theirs)| ours / theirs).collect();
+                report.add("F1", peer.ratio, "", peer.target, &ratios);
+                report.add("F1", peer.jobs, "/s", "", &of_peer);
             }
-            Err(why) => report.missing("F1", ratio, target, why),
+            Err(error) => report.missing("F1", peer.ratio, peer.target, format!("{error:#}")),
         }
     }
     Ok(())
 }
 
-/// Actions per second, from the first lease to the last commit.
-async fn rate(database: &Database, count: i64) -> anyhow::Result<f64> {
-    database.fill(count, 1).await?;
+/// The rate, and the share that could not be committed in its batch.
+async fn finalised_per_second(stand: &Stand) -> anyhow::Result<(f64, f64)> {
+    let database = Database::create(stand, "bench_whole", LOOPS).await?;
+    let count = stand.scale.jobs / 4;
+    database.fill(i64::try_from(count)?, 1).await?;
     let began = Instant::now();
-    let mut replicas = JoinSet::new();
-    for _ in 0..REPLICAS {
-        let ledger = database.ledger.clone();
-        replicas.spawn(async move {
-            let replica = ReplicaId::new();
-            loop {
-                let due = Due { limit: BATCH, cancels: BATCH, from: None };
-                let batch = ledger.lease_due(replica, due, TERM).await?;
-                if batch.is_empty() {
-                    return anyhow::Ok(());
-                }
-                commit(&ledger, replica, batch.rows, |leased| Ok(succeed(leased))).await?;
+    let loops = (0..LOOPS).map(async |_| {
+        let (replica, mut mark) = (ReplicaId::new(), Watermark::new(Clock::now()));
+        let (mut rows, mut alone) = (0, 0);
+        loop {
+            let from = mark.from(Clock::now());
+            let due = Due { limit: BATCH, cancels: BATCH, from };
+            let batch = database.ledger.lease_due(replica, due, TERM).await?;
+            if batch.is_empty() && from.is_none() {
+                return anyhow::Ok((rows, alone));
             }
-        });
-    }
-    while let Some(replica) = replicas.join_next().await {
-        replica??;
-    }
-    let seconds = began.elapsed().as_secs_f64();
-    let ended = "select count(*) from david.mcp_action_tasks where phase = 'finalised'";
-    let ended: i64 = sqlx::query_scalar(ended).fetch_one(&database.pool).await?;
-    ensure!(ended == count, "{ended} of {count} Actions have ended");
+            mark.learn(&batch, batch.len() >= BATCH as usize);
+            rows += batch.len();
+            alone += commit(&database.ledger, replica, batch.rows, |leased| Ok(succeed(leased))).await?;
+        }
+    });
+    let of_loops = futures::future::try_join_all(loops).await?;
+    let time = began.elapsed().as_secs_f64();
+    let (rows, alone) =
+        of_loops.into_iter().fold((0, 0), |sum, of_loop| (sum.0 + of_loop.0, sum.1 + of_loop.1));
+    let written: i64 = sqlx::query_scalar(
+        "select count(*)
+           from david.mcp_action_tasks t
+           join david.actions a on a.id = t.action_id and a.status = 'completed'
+           join david.tool_outputs o on o.action_id = t.action_id
+           join david.mcp_task_events e on e.action_id = t.action_id and e.event = 'MCP_TASK_COMPLETED'
+          where t.phase = 'finalised'",
+    )
+    .fetch_one(&database.pool)
+    .await?;
+    ensure!(rows == count && usize::try_from(written) == Ok(count), "{written} of {count} were written");
+    database.drop(stand).await?;
     #[expect(clippy::cast_precision_loss, reason = "a count of Actions")]
-    Ok(count as f64 / seconds)
+    Ok((count as f64 / time, alone as f64 / count as f64))
 }
 
 fn succeed(leased: &Leased) -> Transition {
