@@ -99,12 +99,7 @@ impl Stand {
     pub(crate) async fn create_database(&self, name: &'static str) -> anyhow::Result<String> {
         self.drop_database(name).await?;
         sqlx::raw_sql(AssertSqlSafe(format!("create database {name}"))).execute(&self.pool).await?;
-        Ok(self.url_of(name))
-    }
-
-    /// The URL of a database on the same server.
-    pub(crate) fn url_of(&self, name: &str) -> String {
-        self.postgres.url(name)
+        Ok(self.postgres.url(name))
     }
 
     pub(crate) async fn drop_database(&self, name: &'static str) -> anyhow::Result<()> {
