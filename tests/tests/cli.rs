@@ -431,7 +431,8 @@ async fn on_a_terminal_watch_draws_the_status_again_and_ends_on_ctrl_c_with_0() 
     let world = World::new().await.unwrap();
     let watching = Replica::command("/usr/bin/script", &world.db.url)
         .arg("-qec")
-        .arg(format!("{DAVID_TASKS} watch --interval 100ms"))
+        // The child of `script` is to be the program itself, whichever shell runs it.
+        .arg(format!("exec {DAVID_TASKS} watch --interval 100ms"))
         .arg("/dev/null")
         .start()
         .unwrap();
