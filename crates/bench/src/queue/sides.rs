@@ -79,8 +79,8 @@ const RESCHEDULE_NARROW: &str = "
 
 const LEASE: &str = include_str!("../../../../sql/lease.sql");
 
-/// Id, fence, time of the lease, when the first of them was due, and when the last.
-type Taken = (i64, i64, i64, Option<i64>, Option<i64>);
+/// Id, fence, time of the lease, and when the row was due.
+type Taken = (i64, i64, i64, Option<i64>);
 
 const WRITE_TASKS: &str = include_str!("../../../../sql/write_tasks.sql");
 
@@ -153,7 +153,7 @@ async fn statements(ledger: &Ledger, replica: ReplicaId, from: Option<Timestamp>
         .execute(ledger.pool())
         .await?;
     ensure!(done.rows_affected() == count as u64, "a lease was lost, and nobody else leases");
-    Ok(Turn { rows: count, newest: rows.first().and_then(|row| row.4).map(Timestamp) })
+    Ok(Turn { rows: count, newest: rows.iter().filter_map(|row| row.3).max().map(Timestamp) })
 }
 
 async fn whole(ledger: &Ledger, replica: ReplicaId, from: Option<Timestamp>) -> anyhow::Result<Turn> {
