@@ -1,5 +1,7 @@
 -- Intent: one line of history per transition worth telling. A lease makes a transition once, so what it
 --         told under its fence already is a write made again after a COMMIT whose answer was lost [2].
+--         `offset 0` keeps that a look at the index per row: as a join, planned while the table was young,
+--         it read all the history for every batch.
 -- Locks:  none; the tasks are held.
 -- Index:  mcp_task_events_action.
 insert into david.mcp_task_events
@@ -18,4 +20,5 @@ select w.task_id, w.action_id, w.run_id, w.registration_id, w.tool_call_id, w.pr
               and e.fence = w.fence
               and e.event = w.event
               and e.transition = w.transition
+           offset 0
        )

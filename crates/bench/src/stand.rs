@@ -12,6 +12,9 @@ use sqlx::{AssertSqlSafe, PgPool};
 /// Requests in flight, everywhere.
 pub(crate) const CONCURRENCY: usize = 256;
 
+/// Actions submitted at a time.
+const PART: usize = 2_000;
+
 /// How much of everything.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
@@ -225,17 +228,26 @@ impl Stand {
         .bind(i64::try_from(count)?)
         .execute(&self.pool)
         .await?;
+        // In parts, with statistics after each: what a function plans over empty tables reads them from end to
+        // end for as long as its session keeps the plan.
         let submit = format!(
             "select count(david.submit_action('act_' || n, 'run_' || n, {registration}, $2, $2, '{{\"seconds\": 0}}',
-                                             p_remote_task_id => ($3::text[])[n]))
-               from generate_series(1, $1::int) n"
+                                             p_remote_task_id => ($3::text[])[n - $4::int]))
+               from generate_series($4::int + 1, $4::int + $1::int) n"
         );
-        sqlx::query(sqlx::AssertSqlSafe(submit))
-            .bind(i32::try_from(count)?)
-            .bind(tool)
-            .bind(adopted.unwrap_or_default())
-            .execute(&self.pool)
-            .await?;
+        for start in (0..count).step_by(PART) {
+            let end = count.min(start + PART);
+            sqlx::query(sqlx::AssertSqlSafe(submit.as_str()))
+                .bind(i32::try_from(end - start)?)
+                .bind(tool)
+                .bind(adopted.and_then(|ids| ids.get(start..end)).unwrap_or_default())
+                .bind(i32::try_from(start)?)
+                .execute(&self.pool)
+                .await?;
+            sqlx::query("analyze david.mcp_action_tasks, david.actions, david.runs, david.mcp_action_calls")
+                .execute(&self.pool)
+                .await?;
+        }
         for statement in ["vacuum analyze david.mcp_action_tasks, david.actions, david.runs", "checkpoint"] {
             sqlx::query(statement).execute(&self.pool).await?;
         }

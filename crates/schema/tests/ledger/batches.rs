@@ -132,3 +132,26 @@ async fn an_output_that_is_there_already_does_not_wedge_the_row() {
     assert!(matches!(committed, Committed::Applied { .. }), "{committed:?}");
     assert_eq!(fixture.row("0").await.outputs, 1);
 }
+
+/// A prepared statement keeps its plan. As a join, planned while the history was short, it read all of it
+/// for every batch.
+#[tokio::test]
+async fn a_batch_looks_up_its_own_history_even_by_a_plan_made_when_there_was_none() {
+    let fixture = Fixture::new().await;
+    let insert = include_str!("../../../../sql/insert_events.sql");
+    let mut connection = fixture.db.pool.acquire().await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
+        "set plan_cache_mode = force_generic_plan;
+         prepare history (bigint[], text[], text[], text[], text[], text[], text[], text[], text[], text[],
+                          bigint[], uuid, text[]) as {insert}"
+    )))
+    .execute(&mut *connection)
+    .await
+    .unwrap();
+    let execute = format!("explain (costs off) execute history ({})", ["null"; 13].join(", "));
+    let plan: Vec<String> =
+        sqlx::query_scalar(sqlx::AssertSqlSafe(execute)).fetch_all(&mut *connection).await.unwrap();
+    let plan = plan.join("\n");
+    assert!(plan.contains("Index Scan using mcp_task_events_action"), "{plan}");
+    assert!(!plan.contains("Join"), "{plan}");
+}
