@@ -1,12 +1,15 @@
 -- Intent: one row of a server whose breaker was open for long enough, to see whether it answers again. Only
 --         one replica at a time gets it: whoever moves open_until on by $4 microseconds. Not a call, if there is
 --         anything else to ask: an unanswered call's outcome is unknown for ever, an unanswered poll is nothing.
+--         If there is not, its time-out counts as well, so that it is one call and not one every few seconds.
 --         $1 is the server, $2 the replica, $3 the lease in microseconds, $5 the lanes (phases) that are due.
 -- Locks:  the health row and the leased task row, for update; a locked one is skipped.
 -- Index:  primary keys; mcp_action_tasks_lanes once per phase.
 with mine as materialized (
     update david.mcp_registration_health h
-       set open_until = now() + $4::bigint * interval '1 microsecond',
+       set open_until = now() + $4::bigint * interval '1 microsecond' + case when 'queued' = all ($5::text[]) then
+               coalesce((select g.timeout_seconds from david.mcp_server_registrations g where g.id = $1), 0)
+               * interval '1 second' else interval '0' end,
            updated_at = now()
      where h.registration_id in (
                select o.registration_id

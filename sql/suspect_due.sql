@@ -7,5 +7,6 @@ select exists (
             where t.phase <> 'finalised'
               and t.lapses >= 2
               and t.due_at <= now()
-              and t.registration_id <> all ($1::text[])
+              and (t.registration_id <> all ($1::text[])
+                   or t.outcome is null and least(t.execution_deadline, t.remote_expires_at) <= now())
        ) as "suspect!"

@@ -148,8 +148,26 @@ async fn a_cancel_ends_one_run_and_is_not_made_for_the_neighbours_of_an_action()
     let standing = world.standing(&first).await.unwrap();
     assert_eq!((standing.phase.as_str(), standing.outcome.as_deref()), ("finalised", Some("run_cancelled")));
     assert_eq!(world.standing(&second).await.unwrap().outcome.as_deref(), Some("quarantined"));
-    let again = run(&world, &["cancel", "--run", &first.run, "--json"]).await;
-    assert_eq!((again.code, &again.json()["changed"]), (0, &false.into()), "{again:?}");
+    for again in [vec!["cancel", "--run", &first.run, "--json"], vec!["cancel", &first.id, "--json"]] {
+        let again = run(&world, &again).await;
+        assert_eq!((again.code, &again.json()["changed"]), (0, &false.into()), "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_of_an_action_that_has_ended_does_not_end_the_rest_of_its_run() {
+    let world = World::new().await.unwrap();
+    let ended = world.submit(Submission::work(0.0)).await.unwrap();
+    run(&world, &["fail", &ended.id, "--reason", "enough"]).await;
+    let refused = run(&world, &["cancel", &ended.id]).await;
+    assert_eq!(refused.code, 6, "{refused:?}");
+    assert!(refused.err.contains(&format!("david-tasks cancel --run {}", ended.run)), "{refused:?}");
+    let cancelled: bool = sqlx::query_scalar("select cancelled_at is not null from david.runs where id = $1")
+        .bind(&ended.run)
+        .fetch_one(&world.db.pool)
+        .await
+        .unwrap();
+    assert!(!cancelled, "the Run goes on");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use david_e2e::{Action, Submission, World, raw};
 use david_testkit::{PgProxy, Postgres, RawServer, Replica, Reply, eventually};
 use serde_json::json;
+use sqlx::{Connection as _, PgConnection};
 
 const REPLICA: &str = env!("CARGO_BIN_EXE_replica");
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -231,4 +232,28 @@ async fn a_database_that_kills_its_connections_again_and_again_is_worked_with() 
         assert_eq!(standing.outcome.as_deref(), Some("succeeded"), "{standing:?}\n{}", replica.logs());
         assert_eq!((standing.outputs, world.ledger().calls_with_key(&action.id)), (1, 1));
     }
+}
+
+#[tokio::test]
+async fn a_call_is_not_sent_when_its_begin_took_the_time_that_its_answer_needs() {
+    let proxied = Proxied::new().await;
+    let world = &proxied.world;
+    world.execute("update david.mcp_server_registrations set timeout_seconds = 2").await.unwrap();
+    let action = world.submit(Submission::raw()).await.unwrap();
+    let mut other = PgConnection::connect(&world.db.url).await.unwrap();
+    sqlx::raw_sql("begin; select from david.runs for update").execute(&mut other).await.unwrap();
+    let _replica = world.replica(REPLICA).start().unwrap();
+    eventually(PATIENCE, "the begin of the call has waited for most of its time", async || {
+        let query = "select exists (select from pg_stat_activity
+                                     where datname = current_database() and wait_event_type = 'Lock'
+                                       and clock_timestamp() - query_start > interval '1500 milliseconds')";
+        let waits: bool = sqlx::query_scalar(query).fetch_one(&world.db.pool).await.unwrap();
+        if waits { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await
+    .unwrap();
+    // An answer takes longer than what is left.
+    proxied.server.on("tools/call", Reply::Delay(Duration::from_secs(1), Box::new(Reply::Default)));
+    sqlx::raw_sql("commit").execute(&mut other).await.unwrap();
+    proxied.assert_succeeds_once(&action).await;
 }

@@ -289,3 +289,22 @@ async fn without_wake_ups_everything_happens_all_the_same() {
     world.cancel(&action).await.unwrap();
     server.wait_for("tasks/cancel", 1, PATIENCE).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_server_of_which_only_rows_that_killed_leases_are_left_is_tried_again_all_the_same() {
+    let world = World::new().await.unwrap();
+    let server = server(&world, "sick").await;
+    server.on("tasks/get", completed());
+    let actions = submit(&world, "sick", 2).await;
+    world.execute("update david.mcp_action_tasks set lapses = 2").await.unwrap();
+    world
+        .execute(
+            "insert into david.mcp_registration_health (registration_id, trips, opened_at, open_until)
+             values ('sick', 1, now() - interval '1 minute', now())",
+        )
+        .await
+        .unwrap();
+    let _replica = world.replica(REPLICA).start().unwrap();
+    until_ended(&world, &actions).await;
+    until_trips(&world, "sick", "its breaker is closed again", |trips| trips == 0).await;
+}

@@ -51,6 +51,20 @@ pub enum MigrateError {
     Database(#[source] sqlx::Error),
 }
 
+impl MigrateError {
+    /// Whether the role may not do that.
+    pub fn is_forbidden(&self) -> bool {
+        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = source {
+            if let Some(sqlx::Error::Database(error)) = error.downcast_ref() {
+                return error.code().as_deref() == Some("42501");
+            }
+            source = error.source();
+        }
+        false
+    }
+}
+
 /// Applies what is missing. Several callers may try at once: an advisory lock lets one through.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use david_schema::causes;
 
 use crate::audit;
-use crate::config::WorkerConfig;
+use crate::config::{ConfigError, WorkerConfig};
 use crate::operate::{self, Operate};
 use crate::telemetry::{self, LogFormat};
 use crate::traces::Exporter;
@@ -81,7 +81,8 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("david-tasks: {}", causes(error.as_ref()));
-            ExitCode::FAILURE
+            // As clap's: starting again would not help.
+            if error.is::<ConfigError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

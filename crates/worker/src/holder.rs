@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use david_reconciler::{Fence, RegistrationId, TaskId};
+use david_schema::causes;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -92,6 +93,15 @@ pub(crate) struct Counts {
     pub(crate) calls: usize,
     /// Those that ask something else.
     pub(crate) polls: usize,
+}
+
+/// Servers of which more waits than can be of use.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Saturated {
+    /// Even of what overtakes.
+    pub(crate) urgent: Vec<RegistrationId>,
+    /// Only of what does not.
+    pub(crate) others: Vec<RegistrationId>,
 }
 
 /// A row between two looks, ordered by when the next is due.
@@ -244,8 +254,14 @@ impl Holder {
     }
 
     /// Servers of which so many rows are ready that more would only wait here.
-    pub(crate) fn saturated(&self) -> Vec<RegistrationId> {
-        self.lock().saturated.iter().cloned().collect()
+    pub(crate) fn saturated(&self) -> Saturated {
+        let state = self.lock();
+        let (urgent, others) = state
+            .saturated
+            .iter()
+            .cloned()
+            .partition(|server| state.polls.queue.urgent(server) >= self.saturation());
+        Saturated { urgent, others }
     }
 
     /// Gives back whatever is not in flight, and goes on so until told otherwise; returns when nothing is
@@ -256,7 +272,7 @@ impl Holder {
             state.mode = Mode::Still;
             state.take_out_all()
         };
-        give_back(all).await;
+        self.give_back(all).await;
         loop {
             let landed = self.0.landed.notified();
             let flying = {
@@ -298,13 +314,14 @@ impl Holder {
                 _ = sweep.tick() => {
                     let _round = pulse.round();
                     let late = self.lock().take_out_late();
-                    give_back(late).await;
+                    // Not waited for: a database that does not answer holds up no other row.
+                    drop(self.give_back(late));
                 }
             }
         }
         // From here on whoever lands or comes gives back by himself.
         let all = self.lock().take_out_all();
-        give_back(all).await;
+        drop(self.give_back(all));
         self.0.fliers.close();
         self.0.fliers.wait().await;
     }
@@ -367,6 +384,20 @@ impl Holder {
         None
     }
 
+    /// So many at a time that the committer has batches to write. A task of its own, since these rows are
+    /// nowhere else any more: whoever stops waiting for it does not stop it.
+    fn give_back(&self, drives: Vec<Drive>) -> impl Future<Output = ()> + use<> {
+        let giving = self.0.fliers.spawn(
+            stream::iter(drives)
+                .for_each_concurrent(TOGETHER, |drive| async move { drive.give_back().await }),
+        );
+        giving.map(|ended| {
+            if let Err(error) = ended {
+                tracing::error!(error = causes(&error), "rows that were given back lapse");
+            }
+        })
+    }
+
     /// Twice what can be in flight: enough to be never idle.
     fn saturation(&self) -> usize {
         self.0.most * 2
@@ -376,11 +407,6 @@ impl Holder {
         // Nothing panics while it is held; should it, what is in there is as good as before.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// So many at a time that the committer has batches to write.
-async fn give_back(drives: Vec<Drive>) {
-    stream::iter(drives).for_each_concurrent(TOGETHER, |drive| async move { drive.give_back().await }).await;
 }
 
 async fn until(at: Option<Instant>) {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::context::Context;
 use crate::full::Room;
 use crate::health::ClosedServers;
+use crate::holder::Saturated;
 
 /// Where something is due is read again after this at the earliest,
 const READ_EVERY: Duration = Duration::from_millis(100);
@@ -24,7 +25,7 @@ const FEW: u32 = 8;
 /// What is left out.
 #[derive(Debug, Default)]
 pub(crate) struct Blocked {
-    /// Of these nothing is leased.
+    /// Of these nothing is leased: closed, or more cancels wait than can be sent.
     closed: HashSet<RegistrationId>,
     /// Of these nothing but owed cancels.
     saturated: HashSet<RegistrationId>,
@@ -59,15 +60,10 @@ impl Lanes {
 
     /// What must be left out now: closed servers, those of which this replica has more than it can send, and
     /// calls for which there are no slots.
-    pub(crate) fn blocked(
-        &self,
-        context: &Context,
-        closed: &ClosedServers,
-        saturated: Vec<RegistrationId>,
-    ) -> Blocked {
+    pub(crate) fn blocked(&self, context: &Context, closed: &ClosedServers, saturated: Saturated) -> Blocked {
         Blocked {
-            closed: closed.all.iter().cloned().collect(),
-            saturated: saturated.into_iter().collect(),
+            closed: closed.all.iter().cloned().chain(saturated.urgent).collect(),
+            saturated: saturated.others.into_iter().collect(),
             full: context.full.rooms(),
         }
     }

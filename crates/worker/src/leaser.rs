@@ -51,6 +51,9 @@ const LAG: Duration = Duration::from_millis(500);
 /// How often rows of closed servers are looked for whose time is over.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// From a lease to its request, and from its answer to what is made of it.
+const PROBE_SLACK: Duration = Duration::from_secs(5);
+
 /// After a wake-up that found nothing, once: another one may have been left out just then.
 const SECOND_LOOK: Duration = Duration::from_millis(25);
 
@@ -130,8 +133,8 @@ impl Leaser {
     async fn round(&mut self) -> Result<usize, LedgerError> {
         let closed = self.context.health.closed();
         if self.suspects_seen.elapsed() >= SUSPECT_INTERVAL {
-            if self.context.ledger.suspect_due(&closed.all).await? {
-                self.drive_suspects_alone(&closed).await?;
+            if self.context.ledger.suspect_due(&closed.shut()).await? {
+                self.drive_suspects_alone().await?;
             }
             self.suspects_seen = Instant::now();
         }
@@ -140,7 +143,7 @@ impl Leaser {
             self.overdue_seen = Instant::now();
         }
 
-        // Owed cancels need no room: they are not held.
+        // Owed cancels are leased without room, though only as many as can be sent.
         let limit = self.room().await.min(self.leasing.batch);
         let blocked = self.lanes.blocked(&self.context, &closed, self.holder.saturated());
         if self.lagging || !blocked.is_empty() {
@@ -206,20 +209,23 @@ impl Leaser {
             if phases.is_empty() {
                 continue;
             }
-            let answer_within = self.context.poll_timeout + Duration::from_secs(5);
             let (replica, term) = (self.leasing.replica, self.leasing.term);
             let sent = Instant::now();
+            let answer_within = self.context.poll_timeout + PROBE_SLACK;
             let batch =
                 self.context.ledger.lease_probe(replica, server, &phases, answer_within, term).await?;
-            if !batch.is_empty() {
-                self.context.health.probe(server, answer_within);
-            }
             taken += batch.len();
             for drive in self.drives_of(sent, batch) {
+                self.context.health.probe(server, self.answer_within(&drive));
                 self.holder.take(drive.watched()).await;
             }
         }
         Ok(taken)
+    }
+
+    /// By when a server that is asked again has answered, or does not.
+    fn answer_within(&self, drive: &Drive) -> Duration {
+        drive.call_timeout().unwrap_or(self.context.poll_timeout) + PROBE_SLACK
     }
 
     /// Rows of closed servers whose deadline or expiry has come: that needs no server.
@@ -247,7 +253,7 @@ impl Leaser {
     /// A row that ended two leases without a commit may have killed its replicas; it must not take
     /// others with it (DESIGN rule 16). So rows that are held are given back, and what is in flight
     /// is waited for, within reason.
-    async fn drive_suspects_alone(&mut self, closed: &ClosedServers) -> Result<(), LedgerError> {
+    async fn drive_suspects_alone(&mut self) -> Result<(), LedgerError> {
         let alone = tokio::select! {
             biased;
             () = self.context.stopping.cancelled() => return Ok(()),
@@ -258,23 +264,28 @@ impl Leaser {
                 "a row that killed its leases before is driven beside others: long calls are in flight"
             );
         }
-        let driven = self.drive_suspects(closed).await;
+        let driven = self.drive_suspects().await;
         self.holder.go_on();
         driven
     }
 
-    async fn drive_suspects(&self, closed: &ClosedServers) -> Result<(), LedgerError> {
+    async fn drive_suspects(&self) -> Result<(), LedgerError> {
         let began = Instant::now();
         // Two crashes in a row make suspects of all rows that were held: one after the other is not
         // once per interval.
         while began.elapsed() < SUSPECT_SHARE && !self.context.stopping.is_cancelled() {
             let sent = Instant::now();
             let (replica, term) = (self.leasing.replica, self.leasing.term);
-            let batch = self.context.ledger.lease_suspect(replica, &closed.all, term).await?;
+            // One that is half open may have nothing else by which to see whether it answers.
+            let closed = self.context.health.closed();
+            let batch = self.context.ledger.lease_suspect(replica, &closed.shut(), term).await?;
             if batch.is_empty() {
                 break;
             }
             for mut drive in self.drives_of(sent, batch) {
+                if closed.half_open.contains(drive.server()) {
+                    self.context.health.probe(drive.server(), self.answer_within(&drive));
+                }
                 // Without room, so it is written and given up after one look.
                 let driven = self.alone.spawn(async move { drive.run().await });
                 match tokio::time::timeout(SUSPECT_PATIENCE, driven).await {

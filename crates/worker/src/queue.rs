@@ -68,6 +68,11 @@ impl<S: Clone + Eq + Hash, T> FairQueue<S, T> {
         self.servers.get(server).map_or(0, Server::waiting)
     }
 
+    /// Those of them that overtake.
+    pub(crate) fn urgent(&self, server: &S) -> usize {
+        self.servers.get(server).map_or(0, |server| server.urgent.len())
+    }
+
     pub(crate) fn push(&mut self, server: S, rank: Rank, item: T) {
         let queue = self.servers.entry(server.clone()).or_default().queue(rank);
         queue.push_back(item);
@@ -166,6 +171,7 @@ mod tests {
     fn what_is_urgent_overtakes_everything() {
         let mut queue = queue(&[("a", 1), ("b", 2)]);
         queue.push("b", Rank::Urgent, 3);
+        assert_eq!((queue.urgent(&"a"), queue.urgent(&"b"), queue.waiting(&"b")), (0, 1, 2));
         assert_eq!(queue.pop(100), Some(("b", 3)));
         assert_eq!(queue.pop(100), Some(("a", 1)));
     }

@@ -1,11 +1,13 @@
 //! One replica: leaser, committer, and an orderly stop.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use david_schema::{Ledger, LevelError, ReplicaId, causes, check_level};
 use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::bell;
@@ -51,8 +53,8 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     let (metrics, pulse) = (Metrics::new(), Pulse::default());
     let health = Health::new(config.open_for(), Arc::clone(&metrics));
     let holder = Holder::new(stopping.clone(), config.max_in_flight as usize);
-    // None of these writes an Action; they end with the process.
-    let mut helpers = Vec::new();
+    // None of these writes an Action, and none ends before the process.
+    let mut helpers = JoinSet::new();
     if let Some(address) = config.listen {
         let moment = Moment { ledger: ledger.clone(), holder: holder.clone(), health: health.clone() };
         let readiness = Arc::new(Readiness::new(ledger.clone(), stopping.clone()));
@@ -72,17 +74,17 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     drop(tokio::spawn(progress_loop.run()));
     let registrar = Registrar::default();
     let bell = Arc::new(Notify::new());
-    helpers.push(tokio::spawn(registrar.clone().run(ledger.clone(), pulse.of("registrations"))));
-    helpers.push(tokio::spawn(health.clone().run(ledger.clone(), pulse.of("health"))));
+    helpers.spawn(registrar.clone().run(ledger.clone(), pulse.of("registrations")));
+    helpers.spawn(health.clone().run(ledger.clone(), pulse.of("health")));
     if config.listen.is_some() {
         let (metrics, ledger) = (Arc::clone(&metrics), ledger.clone());
-        helpers.push(tokio::spawn(async move { metrics.fleet.run(ledger).await }));
+        helpers.spawn(async move { metrics.fleet.run(ledger).await });
     }
     if config.wake_ups == Switch::On && config.db_pooling == Pooling::Session {
-        helpers.push(tokio::spawn(bell::listen(ledger.clone(), Arc::clone(&bell), Arc::clone(&metrics))));
+        helpers.spawn(bell::listen(ledger.clone(), Arc::clone(&bell), Arc::clone(&metrics)));
     }
     if let Retention::For(keep) = config.retention {
-        helpers.push(tokio::spawn(retention::run(ledger.clone(), keep, Arc::clone(&metrics))));
+        helpers.spawn(retention::run(ledger.clone(), keep, Arc::clone(&metrics)));
     }
     let context = Arc::new(Context {
         committer,
@@ -117,18 +119,22 @@ pub async fn run(config: WorkerConfig) -> anyhow::Result<Stopped> {
     let leaser = Leaser::new(context, leasing, holder.clone());
     let (leases, holds) = (pulse.of("leasing"), pulse.of("holding"));
     let mut work = tokio::spawn(async move {
-        let holding = tokio::spawn(holder.run(holds));
-        leaser.run(leases).await;
-        holding.await?;
-        for helper in helpers {
-            helper.abort();
+        let mut holding = tokio::spawn(holder.run(holds));
+        let mut leasing = pin!(leaser.run(leases));
+        tokio::select! {
+            () = &mut leasing => holding.await?,
+            ended = &mut holding => {
+                ended?;
+                leasing.await;
+            }
         }
-        Ok::<_, tokio::task::JoinError>(())
+        Ok::<_, JoinError>(())
     });
     let finished = async {
         tokio::select! {
-            // Without it nothing can be written any more: better to be restarted.
+            // Without one of these it is half a replica: better to be restarted.
             ended = &mut commit_loop => return ended.context("the committing task panicked"),
+            Some(ended) = helpers.join_next() => return ended.context("a helping task panicked"),
             ended = &mut work => ended.context("the leasing task panicked")?.context("the holding task panicked")?,
         }
         // The committer's last handle went with the context: its loop ends when all is answered.

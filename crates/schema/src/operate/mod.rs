@@ -16,7 +16,7 @@ pub use examine::{
     Blocker, Expected, Registration, Right, RoleSetting, Server, Slot, TableOption, WakeUpsHeard, rights_of,
 };
 pub use pooler::Lends;
-pub use see::{Migration, MigrationState};
+pub use see::{Migration, MigrationState, RunOf};
 pub use snapshot::{
     ActionRow, Ended, Event, History, Lag, Lane as BacklogLane, OwedCancel, Question, Replica, ServerHealth,
     Status, Stuck,

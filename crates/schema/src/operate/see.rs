@@ -1,6 +1,6 @@
 //! Reads: the status, one Action, its result, the migrations.
 
-use david_reconciler::{ActionId, RunId};
+use david_reconciler::{ActionId, Outcome, RunId};
 
 use super::{History, Operator, OperatorError, Status};
 use crate::migrate::{MIGRATOR, applied_with_checksums};
@@ -29,6 +29,17 @@ pub struct Migration {
     pub name: String,
     /// How it stands.
     pub state: MigrationState,
+}
+
+/// An Action's Run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunOf {
+    /// The Run.
+    pub run: RunId,
+    /// How many other Actions of it are unfinished.
+    pub others: usize,
+    /// How the Action ended, if it has.
+    pub outcome: Option<Outcome>,
 }
 
 impl Operator {
@@ -77,11 +88,11 @@ impl Operator {
             .map_err(OperatorError::new("show the result"))
     }
 
-    /// The Run of an Action, and how many other Actions of it are unfinished; none when there is no such Action.
+    /// The Run of an Action, and what else of it is unfinished; none when there is no such Action.
     ///
     /// # Errors
     /// When the database does not answer, or refuses.
-    pub async fn run_of(&self, action: &ActionId) -> Result<Option<(RunId, usize)>, OperatorError> {
+    pub async fn run_of(&self, action: &ActionId) -> Result<Option<RunOf>, OperatorError> {
         let id = action.as_str();
         let rows = self
             .ledger
@@ -90,8 +101,12 @@ impl Operator {
             })
             .await
             .map_err(OperatorError::new("show the Run"))?;
-        let run = rows.iter().find(|row| row.action_id == id).map(|row| RunId::new(&row.run_id));
-        Ok(run.map(|run| (run, rows.len() - 1)))
+        let own = rows.iter().find(|row| row.action_id == id);
+        Ok(own.map(|own| RunOf {
+            run: RunId::new(&own.run_id),
+            others: rows.len() - 1,
+            outcome: own.outcome.as_deref().and_then(Outcome::parse),
+        }))
     }
 
     /// Every migration that this binary or the database has, in order.

@@ -86,6 +86,26 @@ async fn one_replica_at_a_time_gets_one_row_of_a_server_that_is_tried_again_and_
 }
 
 #[tokio::test]
+async fn a_server_of_which_only_calls_are_due_is_asked_by_one_of_them_until_its_time_is_over() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    fixture.sql("update david.mcp_server_registrations set timeout_seconds = 100").await;
+    for (phases, expected) in
+        [(&[PhaseName::Working, PhaseName::Queued][..], 15), (&[PhaseName::Queued][..], 115)]
+    {
+        fixture.ledger.close(&[reg()]).await.unwrap();
+        trip(&fixture, false).await;
+        let_time_pass(&fixture).await;
+        fixture.sql("update david.mcp_action_tasks set due_at = now()").await;
+        let answer_within = Duration::from_secs(15);
+        let probe = fixture.ledger.lease_probe(fixture.replica, &reg(), phases, answer_within, TERM).await;
+        assert_eq!(probe.unwrap().rows.len(), 1);
+        let open = open_for(&fixture).await;
+        assert!((expected - 5..=expected).contains(&open), "{open} and not {expected}");
+    }
+}
+
+#[tokio::test]
 async fn what_replicas_saw_of_a_server_adds_up_and_opens_nothing() {
     let fixture = Fixture::new().await;
     let seen = |requests, failures, error: Option<&str>| Seen {

@@ -1,5 +1,6 @@
 //! The lease: bounded, ordered, and cheap however much is not due.
 
+use david_reconciler::RegistrationId;
 use david_schema::{Ledger, ReplicaId};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection as _, PgConnection};
@@ -131,6 +132,18 @@ async fn a_suspect_is_leased_alone_and_by_nobody_who_leases_a_batch() {
     }
     assert!(!fixture.ledger.suspect_due(&[]).await.unwrap());
     assert!(fixture.ledger.lease_suspect(fixture.replica, &[], TERM).await.unwrap().rows.is_empty());
+}
+
+#[tokio::test]
+async fn a_suspect_of_a_closed_server_is_left_there_until_its_time_is_over() {
+    let fixture = queued(1).await;
+    fixture.sql("update david.mcp_action_tasks set lapses = 2").await;
+    let closed = [RegistrationId::new("reg")];
+    assert!(!fixture.ledger.suspect_due(&closed).await.unwrap());
+    assert!(fixture.ledger.lease_suspect(fixture.replica, &closed, TERM).await.unwrap().rows.is_empty());
+    fixture.sql("update david.mcp_action_tasks set execution_deadline = now()").await;
+    assert!(fixture.ledger.suspect_due(&closed).await.unwrap());
+    assert_eq!(fixture.ledger.lease_suspect(fixture.replica, &closed, TERM).await.unwrap().rows.len(), 1);
 }
 
 #[tokio::test]

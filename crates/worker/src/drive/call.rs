@@ -47,10 +47,17 @@ impl Drive {
         Arc::make_mut(&mut self.leased).advance(&begin);
         crash::point("call_begun");
         // It may have waited for that, and its registration may say something else by now.
-        if !self.reauthorise() || self.authority != david_reconciler::Authority::Granted {
+        let refused = !self.reauthorise() || self.authority != david_reconciler::Authority::Granted;
+        // An answer that has no time to come any more would be one that nobody knows.
+        let late = sent.elapsed() > self.leased.call.request_timeout / 4;
+        if refused || late {
+            let detail = match refused {
+                true => "The registration changed before the call was sent.",
+                false => "The database took too much of the call's time.",
+            };
             let reply = CallReply::NotExecuted {
                 proof: david_reconciler::NotExecuted::NeverSent,
-                detail: "The registration changed before the call was sent.".to_owned(),
+                detail: detail.to_owned(),
                 retry_after: None,
             };
             let transition = decide(&self.snapshot(), Observation::Call(reply));

@@ -125,6 +125,11 @@ impl Drive {
         }
     }
 
+    /// How long its next request may take, if that is a call.
+    pub(crate) fn call_timeout(&self) -> Option<Duration> {
+        (self.lane() == Lane::Call).then_some(self.leased.call.request_timeout)
+    }
+
     /// Whether it has waited so long that its lease is nearly over: it has to be given back while that
     /// can still be written.
     pub(crate) fn is_late(&self, now: Instant) -> bool {

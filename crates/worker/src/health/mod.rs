@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use david_reconciler::RegistrationId;
+use david_reconciler::{RegistrationId, fit};
 use david_schema::{Closed, Ledger, OpenFor, Seen, Trip, causes};
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -40,7 +40,8 @@ pub struct Health {
 #[derive(Debug, Default)]
 struct Servers {
     known: HashMap<RegistrationId, Server>,
-    trips: Vec<Trip>,
+    /// One each: the last. A statement cannot write the same breaker twice.
+    trips: HashMap<RegistrationId, Trip>,
     recovered: HashSet<RegistrationId>,
 }
 
@@ -68,6 +69,13 @@ pub(crate) struct ClosedServers {
     pub(crate) half_open: Vec<RegistrationId>,
 }
 
+impl ClosedServers {
+    /// Those of which nothing at all may be leased.
+    pub(crate) fn shut(&self) -> Vec<RegistrationId> {
+        self.all.iter().filter(|id| !self.half_open.contains(id)).cloned().collect()
+    }
+}
+
 impl Health {
     /// Nothing is known yet. Breakers stay open for so long.
     pub(crate) fn new(open_for: OpenFor, metrics: Arc<Metrics>) -> Self {
@@ -77,17 +85,19 @@ impl Health {
     /// A request to this server ended: answered after so long, or not, with the reason in a sentence.
     pub(crate) fn seen(&self, id: &RegistrationId, answered: Result<Duration, &str>) {
         let now = Instant::now();
+        // The server's words: any length, and Postgres takes no NUL.
+        let answered = answered.map_err(fit);
         let mut servers = self.lock();
         let server = servers.of(id, now);
         server.tally.requests += 1;
-        let notice = match answered {
+        let notice = match &answered {
             Ok(took) => {
-                server.tally.took += took;
+                server.tally.took += *took;
                 server.breaker.answered(now)
             }
             Err(reason) => {
                 server.tally.failures += 1;
-                server.tally.last_error = Some(reason.to_owned());
+                server.tally.last_error = Some(reason.clone());
                 server.breaker.failed(now, self.open_for.first)
             }
         };
@@ -98,17 +108,18 @@ impl Health {
             Notice::Tripped => breakers.tripped.inc(),
             Notice::ProbeFailed => breakers.probe_failed.inc(),
         };
-        let reason = answered.err().unwrap_or_default().to_owned();
+        let reason = answered.err().unwrap_or_default();
         match notice {
             Notice::Recovered => {
                 tracing::info!(registration.id = %id, "the server answers again");
+                servers.trips.remove(id);
                 servers.recovered.insert(id.clone());
             }
             Notice::Tripped | Notice::ProbeFailed => {
                 tracing::warn!(registration.id = %id, reason, "the server is left alone for a while");
                 servers.recovered.remove(id);
                 let probe = notice == Notice::ProbeFailed;
-                servers.trips.push(Trip { registration: id.clone(), reason, probe });
+                servers.trips.insert(id.clone(), Trip { registration: id.clone(), reason, probe });
             }
         }
     }
@@ -190,18 +201,21 @@ impl Health {
             let mut servers = self.lock();
             (std::mem::take(&mut servers.trips), std::mem::take(&mut servers.recovered))
         };
-        let recovered: Vec<RegistrationId> = recovered.into_iter().collect();
+        let (trips, recovered) =
+            (trips.into_values().collect::<Vec<_>>(), recovered.into_iter().collect::<Vec<_>>());
         if !trips.is_empty()
             && let Err(error) = ledger.trip(&trips, self.open_for).await
         {
             tracing::warn!(error = causes(&error), "no other replica knows of a failing server yet");
-            self.lock().trips.extend(trips);
+            self.lock().tell_again(trips);
         }
         if !recovered.is_empty()
             && let Err(error) = ledger.close(&recovered).await
         {
             tracing::warn!(error = causes(&error), "no other replica knows that a server answers again yet");
-            self.lock().recovered.extend(recovered);
+            let mut servers = self.lock();
+            let Servers { trips, recovered: again, .. } = &mut *servers;
+            again.extend(recovered.into_iter().filter(|id| !trips.contains_key(id)));
         }
     }
 
@@ -213,7 +227,7 @@ impl Health {
         let Servers { known, trips, recovered } = &mut *servers;
         for (id, server) in known {
             // What the database has not been told yet, it cannot know.
-            if recovered.contains(id) || trips.iter().any(|trip| trip.registration == *id) {
+            if recovered.contains(id) || trips.contains_key(id) {
                 continue;
             }
             let gate = match closed.get(id) {
@@ -255,6 +269,15 @@ impl Servers {
             .entry(id.clone())
             .or_insert_with(|| Server { breaker: Breaker::new(now), tally: Tally::default() })
     }
+
+    /// What could not be written, unless something newer is known.
+    fn tell_again(&mut self, trips: Vec<Trip>) {
+        for trip in trips {
+            if !self.recovered.contains(&trip.registration) {
+                self.trips.entry(trip.registration.clone()).or_insert(trip);
+            }
+        }
+    }
 }
 
 impl Tally {
@@ -262,11 +285,51 @@ impl Tally {
     fn take(&mut self) -> Option<Seen> {
         let Self { requests, failures, took, last_error } = std::mem::take(self);
         let answered = u32::try_from(requests - failures).unwrap_or(u32::MAX);
-        (requests > 0).then(|| Seen {
-            requests,
-            failures,
-            latency: took.checked_div(answered),
-            last_error: last_error.map(|words| words.chars().take(500).collect()),
-        })
+        (requests > 0).then(|| Seen { requests, failures, latency: took.checked_div(answered), last_error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::breaker::FAILURES;
+
+    #[test]
+    fn a_breaker_is_told_of_once_however_often_it_opens_in_between_and_in_words_that_can_be_stored() {
+        let open_for = OpenFor { first: Duration::from_secs(1), longest: Duration::from_secs(1) };
+        let health = Health::new(open_for, Metrics::new());
+        let server = RegistrationId::new("sick");
+        let fail = || (0..FAILURES).for_each(|_| health.seen(&server, Err(&"\0".repeat(10_000))));
+        fail();
+        assert!(!health.admits(&server));
+        health.seen(&server, Ok(Duration::ZERO));
+        assert!(health.admits(&server));
+        assert!(health.lock().trips.is_empty(), "it answers again, which is told instead");
+        fail();
+        health.lock().known.clear();
+        fail();
+        let servers = health.lock();
+        assert_eq!((servers.trips.len(), servers.recovered.len()), (1, 0));
+        let reason = &servers.trips[&server].reason;
+        assert!(!reason.contains('\0') && reason.chars().count() < 1_000, "{reason}");
+    }
+
+    #[test]
+    fn what_could_not_be_told_is_told_again_unless_something_newer_is_known() {
+        let open_for = OpenFor { first: Duration::from_secs(1), longest: Duration::from_secs(1) };
+        let health = Health::new(open_for, Metrics::new());
+        let trip = |id: &str, reason: &str| Trip {
+            registration: RegistrationId::new(id),
+            reason: reason.to_owned(),
+            probe: false,
+        };
+        let mut servers = health.lock();
+        servers.recovered.insert(RegistrationId::new("well"));
+        servers.trips.insert(RegistrationId::new("worse"), trip("worse", "new"));
+        servers.tell_again(vec![trip("well", "old"), trip("worse", "old"), trip("sick", "old")]);
+        let mut told: Vec<_> =
+            servers.trips.values().map(|trip| (trip.registration.as_str(), trip.reason.as_str())).collect();
+        told.sort_unstable();
+        assert_eq!(told, [("sick", "old"), ("worse", "new")]);
     }
 }

@@ -1,8 +1,8 @@
 //! `cancel`.
 
 use clap::Args;
-use david_reconciler::{ActionId, RunId};
-use david_schema::operate::{Refused, RefusedKind};
+use david_reconciler::{ActionId, Outcome, RunId};
+use david_schema::operate::{Refused, RefusedKind, RunOf};
 use serde_json::json;
 
 use super::Ended;
@@ -14,7 +14,7 @@ use super::refusal::refuse;
 #[derive(Debug, Clone, Args)]
 #[group(id = "what", required = true, multiple = false, args = ["action", "run"])]
 pub(crate) struct Arguments {
-    /// The Action whose Run is cancelled. Refused when the Run has other unfinished Actions.
+    /// The Action whose Run is cancelled. Refused when it has ended, or the Run has other unfinished Actions.
     action: Option<String>,
 
     /// The Run to cancel, with all its unfinished Actions.
@@ -35,8 +35,14 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
             match operator.run_of(&action).await? {
                 None => return refuse(&unknown(&action), format),
                 // Whoever names one Action does not mean its neighbours.
-                Some((run, others @ 1..)) => return refuse(&shared(&action, &run, others), format),
-                Some((run, 0)) => run,
+                Some(RunOf { run, others: others @ 1.., .. }) => {
+                    return refuse(&shared(&action, &run, others), format);
+                }
+                // A second time is no mistake.
+                Some(RunOf { run, outcome: None | Some(Outcome::RunCancelled), .. }) => run,
+                Some(RunOf { run, outcome: Some(outcome), .. }) => {
+                    return refuse(&ended(&action, &run, outcome), format);
+                }
             }
         }
     };
@@ -59,6 +65,14 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
 fn unknown(action: &ActionId) -> Refused {
     let message = format!("Action {action} does not exist, or has no remote work");
     Refused { kind: RefusedKind::NotFound, message, hint: None }
+}
+
+fn ended(action: &ActionId, run: &RunId, outcome: Outcome) -> Refused {
+    Refused {
+        kind: RefusedKind::TooLate,
+        message: format!("Action {action} has ended already, {}", outcome.as_str()),
+        hint: Some(format!("What else Run {run} does: `david-tasks cancel --run {}`.", quoted(run.as_str()))),
+    }
 }
 
 fn shared(action: &ActionId, run: &RunId, others: usize) -> Refused {

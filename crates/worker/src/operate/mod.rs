@@ -1,7 +1,7 @@
 //! What operators type: one command per file, over the views and functions that `david_schema::operate` knows.
 //!
 //! ```text
-//! see      status, watch, show          (render.rs, advice.rs, reason.rs)
+//! see      status, watch, show          (advice.rs, reason.rs)
 //! steer    cancel, retry, pause, resume, fail, give-up, release, prune
 //! set up   migrate, doctor, dev, completions, man
 //! ```

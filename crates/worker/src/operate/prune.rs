@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use david_schema::operate::{Outputs, Pruned};
+use futures::FutureExt as _;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::Ended;
 use super::arguments::{Common, Reason};
@@ -57,8 +59,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
     let (mut total, mut batches, mut left) = (Pruned::default(), 0, true);
     let shows_progress = arguments.common.format() == Format::Human && std::io::stderr().is_terminal();
     // Between two batches nothing is half done, so there is the place to stop.
-    let interrupt = tokio::signal::ctrl_c();
-    tokio::pin!(interrupt);
+    let mut interrupt = signal(SignalKind::interrupt())?;
     while left && arguments.max_batches.is_none_or(|most| batches < most) {
         let batch = operator.prune(arguments.older_than, arguments.batch, outputs, &signed).await?;
         batches += 1;
@@ -69,7 +70,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
         if shows_progress {
             eprint!("\r{} so far, {batches} batches ", words(total));
         }
-        if futures::FutureExt::now_or_never(&mut interrupt).is_some() {
+        if interrupt.recv().now_or_never().is_some() {
             break;
         }
     }

@@ -1,5 +1,6 @@
 //! A clear no of the database, in words and as an exit code.
 
+use david_schema::MigrateError;
 use david_schema::operate::{OperatorError, Refused, RefusedKind};
 use serde_json::json;
 
@@ -8,6 +9,15 @@ use super::output::{Format, plain, print_json};
 
 /// Says why a command was refused and what to do. What is no refusal stays an error.
 pub(super) fn tell(error: anyhow::Error, format: Format) -> anyhow::Result<Ended> {
+    if let Some(error) = error.downcast_ref::<MigrateError>().filter(|error| error.is_forbidden()) {
+        let hint =
+            "Connect as the owner of the database: it makes a schema, and roles if there are none yet.";
+        let message = david_schema::causes(error);
+        return refuse(
+            &Refused { kind: RefusedKind::NotPermitted, message, hint: Some(hint.to_owned()) },
+            format,
+        );
+    }
     let Some(OperatorError::Refused(refused)) = error.downcast_ref::<OperatorError>() else {
         if format == Format::Json {
             let message = david_schema::causes(error.as_ref());

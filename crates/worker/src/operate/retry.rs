@@ -2,6 +2,7 @@
 
 use clap::Args;
 use david_reconciler::ActionId;
+use david_schema::causes;
 use serde_json::json;
 
 use super::arguments::{Common, Reason};
@@ -30,7 +31,14 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
         false => format!("{action} was due already; nothing was changed."),
     };
     // Due is not leased: a closed server's rows stay where they are.
-    let closed = operator.history(&action).await?.server.and_then(|server| advice::closed(&server));
+    let closed = match operator.history(&action).await {
+        Ok(history) => history.server.and_then(|server| advice::closed(&server)),
+        // It is done all the same.
+        Err(error) => {
+            tracing::warn!(error = causes(&error), "how its server stands could not be read");
+            None
+        }
+    };
     if let Some(advice) = &closed {
         message.push_str(&format!(" But nothing happens yet: {}", advice.why));
     }

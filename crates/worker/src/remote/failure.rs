@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use david_reconciler::{CallReply, NotExecuted, Refusal, RemoteError, RetryAfter, Trouble};
+use david_reconciler::{CallReply, NotExecuted, Refusal, RemoteError, RetryAfter, Trouble, fit};
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, StreamableHttpError,
@@ -105,7 +105,8 @@ impl Failure {
 
     /// Of a handshake: whatever went wrong, the request behind it was not sent.
     pub(super) fn of_connect(error: &ClientInitializeError) -> Self {
-        let detail = || format!("The connection to the server failed: {}.", chain(error));
+        // The SDK's words may hold a whole reply.
+        let detail = || fit(&format!("The connection to the server failed: {}.", chain(error)));
         match error {
             ClientInitializeError::TransportError { error, .. } => {
                 match Self::of_transport(error.error.as_ref()) {
