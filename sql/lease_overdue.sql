@@ -1,5 +1,5 @@
--- Intent: up to $1 rows of closed servers ($4) whose deadline or expiry has come: they end without the server's
---         help. $2 is the replica, $3 the lease in microseconds.
+-- Intent: up to $1 rows of closed servers ($4) whose deadline has come: they end without the server's help (an
+--         expiry does not: the server is asked first). $2 is the replica, $3 the lease in microseconds.
 -- Locks:  the leased task rows, for update; rows locked by anybody else are skipped, so this
 --         statement never waits.
 -- Index:  mcp_action_tasks_lanes, all that is due on these servers: run it every few seconds only. The primary
@@ -12,7 +12,7 @@ with due as materialized (
        and d.outcome is null
        and d.due_at <= now()
        and d.lapses < 2
-       and least(d.execution_deadline, d.remote_expires_at) <= now()
+       and d.execution_deadline <= now()
      limit $1::bigint
        for update skip locked
 ), leased as (

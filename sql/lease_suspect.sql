@@ -1,7 +1,7 @@
 -- Intent: as lease.sql, for a row that ended two leases or more without a commit. The caller passes
 --         1 as $1 and does nothing else meanwhile, so that a row that kills its replica kills it alone.
 --         $2 is the replica, $3 the lease in microseconds, $4 the servers that are closed, of which only those
---         rows are taken whose deadline or expiry has come.
+--         rows are taken whose deadline has come: they end without the server's help.
 -- Locks:  the leased task rows, for update; rows locked by anybody else are skipped, so this
 --         statement never waits.
 -- Index:  mcp_action_tasks_suspect to choose, exactly once; the primary key to write.
@@ -12,7 +12,7 @@ with due as materialized (
        and d.due_at <= now()
        and d.lapses >= 2
        and (d.registration_id <> all ($4::text[])
-            or d.outcome is null and least(d.execution_deadline, d.remote_expires_at) <= now())
+     or d.outcome is null and d.execution_deadline <= now())
      order by d.due_at
      limit $1::bigint
        for update skip locked

@@ -8,5 +8,5 @@ select exists (
               and t.lapses >= 2
               and t.due_at <= now()
               and (t.registration_id <> all ($1::text[])
-                   or t.outcome is null and least(t.execution_deadline, t.remote_expires_at) <= now())
+                   or t.outcome is null and t.execution_deadline <= now())
        ) as "suspect!"

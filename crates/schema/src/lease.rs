@@ -216,7 +216,7 @@ impl Ledger {
         .map_err(LedgerError::new("lease a row to see whether its server answers"))
     }
 
-    /// Leases up to `limit` rows of closed servers whose deadline or expiry has come.
+    /// Leases up to `limit` rows of closed servers whose deadline has come.
     ///
     /// # Errors
     /// As [`Ledger::lease`].

@@ -139,8 +139,14 @@ impl Leaser {
             self.suspects_seen = Instant::now();
         }
         if !closed.all.is_empty() && self.overdue_seen.elapsed() >= OVERDUE_INTERVAL {
-            self.lease_overdue(&closed).await?;
             self.overdue_seen = Instant::now();
+            // It may have much to look through, and the servers that answer do not wait for it.
+            if let Err(error) = self.lease_overdue(&closed).await {
+                tracing::warn!(
+                    error = causes(&error),
+                    "rows of closed servers whose time is over stay for now"
+                );
+            }
         }
 
         // Owed cancels are leased without room, though only as many as can be sent.
@@ -228,7 +234,7 @@ impl Leaser {
         drive.call_timeout().unwrap_or(self.context.poll_timeout) + PROBE_SLACK
     }
 
-    /// Rows of closed servers whose deadline or expiry has come: that needs no server.
+    /// Rows of closed servers whose deadline has come: that needs no server.
     async fn lease_overdue(&mut self, closed: &ClosedServers) -> Result<(), LedgerError> {
         let sent = Instant::now();
         let (replica, term) = (self.leasing.replica, self.leasing.term);

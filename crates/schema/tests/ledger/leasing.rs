@@ -141,6 +141,9 @@ async fn a_suspect_of_a_closed_server_is_left_there_until_its_time_is_over() {
     let closed = [RegistrationId::new("reg")];
     assert!(!fixture.ledger.suspect_due(&closed).await.unwrap());
     assert!(fixture.ledger.lease_suspect(fixture.replica, &closed, TERM).await.unwrap().rows.is_empty());
+    // An expiry ends nothing without the server's word.
+    fixture.sql("update david.mcp_action_tasks set phase = 'working', remote_task_id = 't', remote_status = 'working', remote_expires_at = now()").await;
+    assert!(!fixture.ledger.suspect_due(&closed).await.unwrap());
     fixture.sql("update david.mcp_action_tasks set execution_deadline = now()").await;
     assert!(fixture.ledger.suspect_due(&closed).await.unwrap());
     assert_eq!(fixture.ledger.lease_suspect(fixture.replica, &closed, TERM).await.unwrap().rows.len(), 1);
