@@ -1,8 +1,9 @@
--- Intent: up to $1 rows of closed servers ($4) whose deadline has come: they end without the server's help (an
---         expiry does not: the server is asked first). $2 is the replica, $3 the lease in microseconds.
+-- Intent: up to $1 rows of closed servers ($4) whose deadline has come, or whose call was lost and is not made again:
+--         they end without the server's help (an expiry does not: the server is asked first). $2 is the
+--         replica, $3 the lease in microseconds.
 -- Locks:  the leased task rows, for update; rows locked by anybody else are skipped, so this
 --         statement never waits.
--- Index:  mcp_action_tasks_lanes, all that is due on these servers: run it every few seconds only. The primary
+-- Index:  mcp_action_tasks_lanes, all that is due on these servers: run it seldom. The primary
 --         key to write.
 with due as materialized (
     select d.id, d.due_at
@@ -12,7 +13,9 @@ with due as materialized (
        and d.outcome is null
        and d.due_at <= now()
        and d.lapses < 2
-       and d.execution_deadline <= now()
+       and (d.execution_deadline <= now()
+            or d.phase = 'calling'
+               and not exists (select from david.mcp_action_calls c where c.action_id = d.action_id and c.idempotent))
      limit $1::bigint
        for update skip locked
 ), leased as (

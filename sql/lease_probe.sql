@@ -1,6 +1,7 @@
 -- Intent: one row of a server whose breaker was open for long enough, to see whether it answers again. Only
 --         one replica at a time gets it: whoever moves open_until on by $4 microseconds. Not a call, if there is
 --         anything else to ask: an unanswered call's outcome is unknown for ever, an unanswered poll is nothing.
+--         Nor a call that was lost, unless it is made again: that ends without asking anybody.
 --         If there is not, its time-out counts as well, so that it is one call and not one every few seconds.
 --         $1 is the server, $2 the replica, $3 the lease in microseconds, $5 the lanes (phases) that are due.
 -- Locks:  the health row and the leased task row, for update; a locked one is skipped.
@@ -31,6 +32,8 @@ with mine as materialized (
                   and t.phase <> 'finalised'
                   and t.due_at <= now()
                   and t.lapses < 2
+                  and (t.phase <> 'calling'
+                       or exists (select from david.mcp_action_calls c where c.action_id = t.action_id and c.idempotent))
                 order by t.due_at
                 limit 1
                   for update skip locked) d

@@ -1,4 +1,4 @@
--- Intent: cancel a Run as Core does. $1 is the Run. Whether this call did.
--- Locks:  the Run, then its Actions (migration 0002).
+-- Intent: cancel a Run. $1 Run, $2 reason, $3 the person behind a shared login. Whether this call did.
+-- Locks:  the Run, then its Actions (migration 0011).
 -- Index:  primary key.
-select david.cancel_run($1) as "changed!"
+select david.cancel_run($1, $2, $3) as "changed!"

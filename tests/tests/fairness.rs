@@ -1,6 +1,7 @@
 //! No server stands in the way of another, and none is asked more than it may be.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use david_e2e::{Action, Submission, World, raw};
@@ -110,6 +111,47 @@ async fn a_server_that_never_answers_delays_no_other_servers_actions() {
     healthy.on("tasks/get", completed());
     until_ended(&world, &actions).await;
     assert!(silent.requests_of("tools/call").len() < 60, "the silent server is not asked all the same");
+}
+
+/// Rows that are held come round again and again; those that are not yet leased must not wait for their leases to end.
+#[tokio::test]
+async fn all_rows_of_a_server_that_answers_too_slowly_for_them_are_asked_about_in_turn() {
+    let world = World::new().await.unwrap();
+    let slow = server(&world, "slow").await;
+    let answer = Reply::with(|get| {
+        let mut task = raw::task(&id_in(get), "working");
+        task["pollIntervalMs"] = json!(1);
+        Reply::Result(task)
+    });
+    slow.on("tasks/get", Reply::Delay(Duration::from_millis(100), Box::new(answer)));
+    const TASKS: usize = 60;
+    for number in 0..TASKS {
+        let task = Some(format!("task {number}"));
+        world
+            .submit(Submission { registration: "slow", remote_task_id: task, ..Submission::raw() })
+            .await
+            .unwrap();
+    }
+    let _replica = world
+        .replica(REPLICA)
+        .env("DAVID_TASKS_MAX_IN_FLIGHT", "4")
+        .env("DAVID_TASKS_LEASE_BATCH", "8")
+        .env("DAVID_TASKS_LEASE_TERM", "60s")
+        .start()
+        .unwrap();
+    let mut asked = HashMap::new();
+    eventually(PATIENCE * 3, "each was asked about", async || {
+        let gets = slow.requests_of("tasks/get");
+        asked = gets.iter().fold(HashMap::new(), |mut asked, get| {
+            *asked.entry(id_in(get)).or_insert(0) += 1;
+            asked
+        });
+        if asked.len() == TASKS { Ok(()) } else { Err(format!("{} were, {} times", asked.len(), gets.len())) }
+    })
+    .await
+    .unwrap();
+    let most = asked.values().max().unwrap();
+    assert!(*most <= 15, "one was asked about {most} times before the last one was once");
 }
 
 #[tokio::test]

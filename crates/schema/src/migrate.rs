@@ -8,6 +8,9 @@ pub(crate) static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 /// Oldest supported Postgres, as `server_version_num`.
 pub(crate) const OLDEST_SERVER: i32 = 140_000;
 
+/// The SQLSTATE of a lock_timeout.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+
 /// What a migration did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migrated {
@@ -46,6 +49,12 @@ pub enum MigrateError {
     /// A migration of this database is not one this binary knows, or was changed.
     #[error("the migrations in the database do not match this binary's; nothing was changed")]
     Mismatch(#[source] sqlx::migrate::MigrateError),
+    /// Somebody else holds a table.
+    #[error(
+        "a table was in use for longer than a migration waits, so that nobody has to wait behind it; that migration was not applied. What holds \
+         it: select * from david.v_blockers; then try again"
+    )]
+    Busy(#[source] sqlx::Error),
     /// The database did not answer, or refused.
     #[error("the database cannot be migrated")]
     Database(#[source] sqlx::Error),
@@ -83,7 +92,14 @@ pub async fn migrate(pool: &PgPool) -> Result<Migrated, MigrateError> {
 
     MIGRATOR.run(pool).await.map_err(|error| match error {
         sqlx::migrate::MigrateError::Execute(source)
-        | sqlx::migrate::MigrateError::ExecuteMigration(source, _) => MigrateError::Database(source),
+        | sqlx::migrate::MigrateError::ExecuteMigration(source, _) => {
+            let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+            if code.as_deref() == Some(LOCK_NOT_AVAILABLE) {
+                MigrateError::Busy(source)
+            } else {
+                MigrateError::Database(source)
+            }
+        }
         other => MigrateError::Mismatch(other),
     })?;
 

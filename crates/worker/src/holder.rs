@@ -8,7 +8,8 @@
 //! a poll costs no task of its own.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BinaryHeap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -57,8 +58,6 @@ struct State {
     newest: HashMap<TaskId, Fence>,
     calls: Bound,
     polls: Bound,
-    /// Servers of which more wait than can be of use.
-    saturated: HashSet<RegistrationId>,
     /// When the timer rings.
     rings: Option<Instant>,
     mode: Mode,
@@ -77,11 +76,52 @@ enum Mode {
 struct Bound {
     flying: usize,
     queue: FairQueue<RegistrationId, Queued>,
+    /// How many of each server's wait for their first look. Only these say whether to lease more of it: rows that
+    /// are held come back for ever, and as long as they were counted, a server with more due rows than can
+    /// be polled would have its held ones polled and none of the others.
+    unseen: HashMap<RegistrationId, usize>,
 }
 
 struct Queued {
     since: Instant,
+    /// Not looked at since it was leased.
+    unseen: bool,
     drive: Box<Drive>,
+}
+
+impl Bound {
+    fn push(&mut self, drive: Box<Drive>, unseen: bool) {
+        let (server, rank) = (drive.server().clone(), drive.rank());
+        if unseen {
+            *self.unseen.entry(server.clone()).or_default() += 1;
+        }
+        self.queue.push(server, rank, Queued { since: Instant::now(), unseen, drive });
+    }
+
+    fn pop(&mut self, free: usize) -> Option<Queued> {
+        let (_server, queued) = self.queue.pop(free)?;
+        self.left(&queued);
+        Some(queued)
+    }
+
+    fn take_out(&mut self, gone: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
+        let out = self.queue.take_out(gone);
+        for queued in &out {
+            self.left(queued);
+        }
+        out
+    }
+
+    fn left(&mut self, queued: &Queued) {
+        if let (true, Entry::Occupied(mut unseen)) =
+            (queued.unseen, self.unseen.entry(queued.drive.server().clone()))
+        {
+            *unseen.get_mut() -= 1;
+            if *unseen.get() == 0 {
+                unseen.remove();
+            }
+        }
+    }
 }
 
 /// How many rows are held at one moment.
@@ -142,41 +182,30 @@ impl State {
         self.newest.get(&row.0) == Some(&row.1)
     }
 
-    fn push(&mut self, drive: Box<Drive>, saturation: usize) {
-        let (server, rank) = (drive.server().clone(), drive.rank());
-        let bound = self.bound(drive.lane());
-        bound.queue.push(server.clone(), rank, Queued { since: Instant::now(), drive });
-        if bound.queue.waiting(&server) >= saturation {
-            self.saturated.insert(server);
-        }
+    fn push(&mut self, drive: Box<Drive>, unseen: bool) {
+        self.bound(drive.lane()).push(drive, unseen);
     }
 
     /// The next row of this lane, when one may fly.
-    fn pop(&mut self, lane: Lane, most: usize, saturation: usize) -> Option<Box<Drive>> {
+    fn pop(&mut self, lane: Lane, most: usize) -> Option<Box<Drive>> {
         loop {
             let bound = self.bound(lane);
-            let free = most.saturating_sub(bound.flying);
-            let (server, Queued { drive, .. }) = bound.queue.pop(free)?;
-            let left = bound.queue.waiting(&server);
-            if !self.is_newest(drive.row()) {
-                self.bound(lane).queue.landed(&server);
-                continue;
+            let drive = bound.pop(most.saturating_sub(bound.flying))?.drive;
+            if self.is_newest(drive.row()) {
+                self.bound(lane).flying += 1;
+                return Some(drive);
             }
-            self.bound(lane).flying += 1;
-            if left < saturation && self.saturated.contains(&server) {
-                self.saturated.remove(&server);
-            }
-            return Some(drive);
+            self.bound(lane).queue.landed(drive.server());
         }
     }
 
     /// Those whose time has come.
-    fn wake(&mut self, saturation: usize) {
+    fn wake(&mut self) {
         let now = Instant::now();
         while self.waiting.peek().is_some_and(|Reverse(waiting)| waiting.at <= now) {
             let Some(Reverse(Waiting { drive, .. })) = self.waiting.pop() else { return };
             if self.is_newest(drive.row()) {
-                self.push(drive, saturation);
+                self.push(drive, false);
             }
         }
     }
@@ -184,20 +213,17 @@ impl State {
     /// Takes out those that wait in vain.
     fn take_out_late(&mut self) -> Vec<Drive> {
         let now = Instant::now();
-        let mut out = self
-            .calls
-            .queue
-            .take_out(|queued| queued.since + CALL_PATIENCE <= now || queued.drive.is_late(now));
-        out.extend(self.polls.queue.take_out(|queued| queued.drive.is_late(now)));
+        let mut out =
+            self.calls.take_out(|queued| queued.since + CALL_PATIENCE <= now || queued.drive.is_late(now));
+        out.extend(self.polls.take_out(|queued| queued.drive.is_late(now)));
         self.drop_stale(out.into_iter().map(|queued| queued.drive))
     }
 
     /// Takes out everything that is not in flight.
     fn take_out_all(&mut self) -> Vec<Drive> {
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|Reverse(waiting)| waiting.drive);
-        let calls = self.calls.queue.take_out(|_| true);
-        let polls = self.polls.queue.take_out(|_| true);
-        self.saturated.clear();
+        let calls = self.calls.take_out(|_| true);
+        let polls = self.polls.take_out(|_| true);
         let queued = calls.into_iter().chain(polls).map(|queued| queued.drive);
         self.drop_stale(waiting.chain(queued))
     }
@@ -237,7 +263,7 @@ impl Holder {
             } else {
                 let (task, fence) = drive.row();
                 state.newest.insert(task, fence);
-                state.push(drive, self.saturation());
+                state.push(drive, true);
                 self.launch(&mut state);
                 None
             }
@@ -253,13 +279,14 @@ impl Holder {
         Counts { held: state.newest.len(), calls: state.calls.flying, polls: state.polls.flying }
     }
 
-    /// Servers of which so many rows are ready that more would only wait here.
+    /// Servers of which so many rows wait for their first look that more would only wait here.
     pub(crate) fn saturated(&self) -> Saturated {
         let state = self.lock();
-        let (urgent, others) = state
-            .saturated
-            .iter()
-            .cloned()
+        let (urgent, others) = [&state.calls, &state.polls]
+            .into_iter()
+            .flat_map(|bound| &bound.unseen)
+            .filter(|(_, unseen)| **unseen >= self.saturation())
+            .map(|(server, _)| server.clone())
             .partition(|server| state.polls.queue.urgent(server) >= self.saturation());
         Saturated { urgent, others }
     }
@@ -307,7 +334,7 @@ impl Holder {
                 () = until(due) => {
                     let _round = pulse.round();
                     let mut state = self.lock();
-                    state.wake(self.saturation());
+                    state.wake();
                     self.launch(&mut state);
                 }
                 () = self.0.sooner.notified() => {}
@@ -329,7 +356,7 @@ impl Holder {
     /// Lets fly whatever may.
     fn launch(&self, state: &mut State) {
         for lane in [Lane::Poll, Lane::Call] {
-            while let Some(drive) = state.pop(lane, self.0.most, self.saturation()) {
+            while let Some(drive) = state.pop(lane, self.0.most) {
                 self.0.fliers.spawn(self.clone().fly(lane, drive));
             }
         }
@@ -356,7 +383,7 @@ impl Holder {
             bound.flying -= 1;
             bound.queue.landed(&server);
             self.0.landed.notify_waiters();
-            let Some(another) = state.pop(lane, self.0.most, self.saturation()) else { return };
+            let Some(another) = state.pop(lane, self.0.most) else { return };
             // One that landed may make room for more than one.
             self.launch(&mut state);
             drop(state);

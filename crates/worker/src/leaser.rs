@@ -48,8 +48,11 @@ const SUSPECT_PATIENCE: Duration = Duration::from_secs(30);
 /// Rows that have been due for longer than this pile up.
 const LAG: Duration = Duration::from_millis(500);
 
-/// How often rows of closed servers are looked for whose time is over.
+/// Pause between two looks for rows of closed servers whose time is over,
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// and as a multiple of how long the last one took: it goes through all that is due there.
+const OVERDUE_SHARE: u32 = 20;
 
 /// From a lease to its request, and from its answer to what is made of it.
 const PROBE_SLACK: Duration = Duration::from_secs(5);
@@ -68,7 +71,8 @@ pub(crate) struct Leaser {
     /// Whether the last lease found rows that had been due for long.
     lagging: bool,
     suspects_seen: Instant,
-    overdue_seen: Instant,
+    /// When rows of closed servers are looked for again.
+    overdue_next: Instant,
     alone: TaskTracker,
 }
 
@@ -85,7 +89,7 @@ impl Leaser {
             mark: Watermark::new(now),
             lagging: false,
             suspects_seen: now,
-            overdue_seen: now,
+            overdue_next: now + OVERDUE_INTERVAL,
             alone: TaskTracker::new(),
         }
     }
@@ -138,15 +142,17 @@ impl Leaser {
             }
             self.suspects_seen = Instant::now();
         }
-        if !closed.all.is_empty() && self.overdue_seen.elapsed() >= OVERDUE_INTERVAL {
-            self.overdue_seen = Instant::now();
-            // It may have much to look through, and the servers that answer do not wait for it.
+        let looks = Instant::now();
+        if !closed.all.is_empty() && looks >= self.overdue_next {
+            // The servers that answer do not stop for what is wrong with it.
             if let Err(error) = self.lease_overdue(&closed).await {
                 tracing::warn!(
                     error = causes(&error),
                     "rows of closed servers whose time is over stay for now"
                 );
             }
+            let took = looks.elapsed();
+            self.overdue_next = Instant::now() + OVERDUE_INTERVAL.max(took.saturating_mul(OVERDUE_SHARE));
         }
 
         // Owed cancels are leased without room, though only as many as can be sent.

@@ -1,4 +1,4 @@
-//! Changes, each through its function of migration 0008, which writes down who and why.
+//! Changes, each through its function (migrations 0008 and 0011), which writes down who and why.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Operator {
         pause(RegistrationId), "../../sql/operate/pause.sql", "pause the server"
     );
     signed_change!(
-        /// Ends a pause. Whether this call did.
+        /// Ends a pause and closes the breaker. Whether that changed anything.
         resume(RegistrationId), "../../sql/operate/resume.sql", "resume the server"
     );
     signed_change!(
@@ -84,20 +84,10 @@ impl Operator {
         /// Gives up a remote cancel that is owed. Whether this call did.
         give_up(ActionId), "../../sql/operate/give_up.sql", "give the cancel up"
     );
-
-    /// Cancels a Run. Whether this call did.
-    ///
-    /// # Errors
-    /// When there is no such Run, the role may not, or the database does not answer.
-    pub async fn cancel_run(&self, run: &RunId) -> Result<bool, OperatorError> {
-        let id = run.as_str();
-        self.ledger
-            .run(async |connection| {
-                sqlx::query_file_scalar!("../../sql/operate/cancel_run.sql", id).fetch_one(connection).await
-            })
-            .await
-            .map_err(OperatorError::new("cancel the Run"))
-    }
+    signed_change!(
+        /// Cancels a Run. Whether this call did.
+        cancel_run(RunId), "../../sql/operate/cancel_run.sql", "cancel the Run"
+    );
 
     /// Takes up to `limit` leases from a replica. How many.
     ///

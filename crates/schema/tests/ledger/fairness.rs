@@ -105,6 +105,22 @@ async fn only_rows_of_closed_servers_whose_time_is_over_are_overdue() {
     assert_eq!(actions, ["act_reg_1"]);
 }
 
+/// Nobody has to be asked for that: whether the tool ran is unknown for ever.
+#[tokio::test]
+async fn a_call_that_was_lost_ends_though_its_server_is_closed_unless_it_is_made_again() {
+    let fixture = Fixture::new().await;
+    submit(&fixture, "reg", 2, "1 hour").await;
+    fixture.sql("update david.mcp_action_calls set idempotent = true where action_id = 'act_reg_2'").await;
+    assert_eq!(begin_calls(&fixture).await.0, 2);
+    let closed = [RegistrationId::new("reg")];
+    let overdue =
+        async || fixture.ledger.lease_overdue(fixture.replica, 10, &closed, TERM).await.unwrap().rows;
+    assert!(overdue().await.is_empty(), "they may be on the wire");
+    fixture.let_leases_lapse().await;
+    let actions: Vec<String> = overdue().await.iter().map(|row| row.task.action_id.to_string()).collect();
+    assert_eq!(actions, ["act_reg_1"]);
+}
+
 /// Begins the calls of all rows that are due, in one batch; how many may.
 async fn begin_calls(fixture: &Fixture) -> (usize, Vec<Arc<Leased>>) {
     let rows = fixture.lease().await;
@@ -144,6 +160,19 @@ async fn a_registration_has_as_many_calls_in_flight_as_it_allows_and_a_finished_
         .await;
     assert_eq!(begin_calls(&fixture).await.0, 1);
     assert_eq!(fixture.number(calling).await, 3);
+}
+
+#[tokio::test]
+async fn a_bound_that_is_set_late_counts_the_calls_before_it() {
+    let fixture = Fixture::new().await;
+    submit(&fixture, "reg", 4, "1 second").await;
+    assert_eq!(begin_calls(&fixture).await.0, 4, "no bound yet");
+    fixture.sql("update david.mcp_server_registrations set max_calls = 5 where id = 'reg'").await;
+    submit(&fixture, "reg", 12, "1 second").await;
+    assert_eq!(begin_calls(&fixture).await.0, 1);
+    fixture.sql("update david.mcp_server_registrations set max_calls = 2 where id = 'reg'").await;
+    fixture.sql("update david.mcp_action_tasks set due_at = now(), lapses = 0 where phase = 'queued'").await;
+    assert_eq!(begin_calls(&fixture).await.0, 0);
 }
 
 #[tokio::test]

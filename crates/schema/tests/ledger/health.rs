@@ -122,3 +122,39 @@ async fn what_replicas_saw_of_a_server_adds_up_and_opens_nothing() {
     assert_eq!(fixture.number("select latency_ms::bigint from david.mcp_registration_health").await, 40);
     assert!(fixture.ledger.closed().await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_breaker_that_nothing_can_close_holds_up_nobody() {
+    let fixture = Fixture::new().await;
+    trip(&fixture, false).await;
+    for (change, closed) in [
+        ("update david.mcp_registration_health set open_until = now() - interval '59 minutes'", true),
+        ("update david.mcp_registration_health set open_until = now() - interval '61 minutes'", false),
+        ("update david.mcp_registration_health set open_until = now() + interval '1 minute'", true),
+        ("update david.mcp_server_registrations set enabled = false", false),
+        ("update david.mcp_server_registrations set enabled = true", true),
+        ("delete from david.mcp_server_registrations", false),
+        ("update david.mcp_registration_health set paused_at = now(), paused_by = 'ops'", true),
+    ] {
+        fixture.sql(change).await;
+        assert_eq!(!fixture.ledger.closed().await.unwrap().is_empty(), closed, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_lost_is_no_probe_unless_it_is_made_again() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    fixture.begin_call().await;
+    fixture.let_leases_lapse().await;
+    trip(&fixture, false).await;
+    let probe = async || {
+        let_time_pass(&fixture).await;
+        let (replica, phases) = (fixture.replica, [PhaseName::Calling]);
+        let probe = fixture.ledger.lease_probe(replica, &reg(), &phases, Duration::from_secs(15), TERM).await;
+        probe.unwrap().len()
+    };
+    assert_eq!(probe().await, 0);
+    fixture.sql("update david.mcp_action_calls set idempotent = true").await;
+    assert_eq!(probe().await, 1);
+}

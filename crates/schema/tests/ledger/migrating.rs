@@ -54,6 +54,23 @@ async fn a_migration_that_was_changed_since_it_was_applied_is_refused() {
 }
 
 #[tokio::test]
+async fn a_migration_does_not_wait_for_long_with_everybody_else_behind_it() {
+    let db = TestDb::create().await.unwrap();
+    let newest = "delete from david._sqlx_migrations where version = 11";
+    sqlx::raw_sql(newest).execute(&db.pool).await.unwrap();
+    let mut reader = db.pool.begin().await.unwrap();
+    sqlx::raw_sql("select from david.mcp_operator_log").execute(&mut *reader).await.unwrap();
+    let error = migrate(&db.pool).await.unwrap_err();
+    assert!(matches!(error, MigrateError::Busy(_)), "{error:?}");
+    assert!(error.to_string().contains("david.v_blockers"), "it says what to do: {error}");
+    reader.rollback().await.unwrap();
+    assert!(matches!(
+        check_level(&Ledger::from_pool(db.pool.clone())).await.unwrap_err(),
+        LevelError::Old { .. }
+    ));
+}
+
+#[tokio::test]
 async fn somebody_elses_schema_is_refused_and_left_as_it_is() {
     for theirs in [
         "create table david.theirs (id int)",

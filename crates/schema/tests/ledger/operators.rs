@@ -227,6 +227,38 @@ async fn a_server_is_paused_and_resumed_once_with_who_and_why() {
 }
 
 #[tokio::test]
+async fn resuming_closes_a_breaker_and_the_server_is_leased_from_at_once() {
+    let fixture = working().await;
+    fixture
+        .sql("insert into david.mcp_registration_health (registration_id, trips, opened_at, open_until) values ('reg', 3, now(), now() + interval '1 hour')")
+        .await;
+    assert_eq!(fixture.ledger.closed().await.unwrap().len(), 1);
+    assert!(yes(&fixture, "select david.resume_registration('reg', 'repaired', 'alice')").await);
+    assert!(!yes(&fixture, "select david.resume_registration('reg', 'again', 'alice')").await);
+    assert!(fixture.ledger.closed().await.unwrap().is_empty());
+    assert_eq!(text(&fixture, "select breaker from david.v_registration_health").await, "closed");
+}
+
+#[tokio::test]
+async fn a_run_that_an_operator_cancels_says_who_and_why_in_each_actions_history() {
+    let fixture = working().await;
+    fixture.submit("b", "b").await;
+    fixture.sql("update david.actions set run_id = 'run_a' where id = 'act_b'").await;
+    assert!(yes(&fixture, "select david.cancel_run('run_a', 'not wanted', 'alice')").await);
+    assert!(!yes(&fixture, "select david.cancel_run('run_a', 'again', 'bob')").await);
+    assert_eq!(
+        text(&fixture, "select string_agg(concat_ws(' ', action_id, event, detail), ', ' order by action_id) from david.mcp_task_events where transition = 'cancel_run'").await,
+        "act_a MCP_TASK_CANCEL_REQUESTED alice: not wanted, act_b MCP_TASK_CANCELLED alice: not wanted"
+    );
+    assert_eq!(
+        text(&fixture, "select string_agg(concat_ws(' ', function, run_id, acting_for, reason, rows_changed), ', ') from david.mcp_operator_log").await,
+        "cancel_run run_a alice not wanted 2"
+    );
+    assert_eq!(refusal(&fixture, "select david.cancel_run('run_a', '')").await.0, "DT001");
+    assert_eq!(refusal(&fixture, "select david.cancel_run('run_x', 'why')").await.0, "DT003");
+}
+
+#[tokio::test]
 async fn what_makes_no_sense_is_refused_with_a_word_on_what_to_do() {
     let fixture = working().await;
     for (code, call) in [

@@ -135,3 +135,65 @@ async fn history_of_an_action_whose_task_is_still_there_stays() {
     fixture.sql("delete from david.runs").await;
     assert_eq!(prune(&fixture, HOUR).await, (0, 0, 2), "what vanished leaves its history to retention");
 }
+
+#[tokio::test]
+async fn a_workers_retention_is_no_operators_doing_and_takes_nothing_unacknowledged() {
+    let fixture = ended(&["a", "b"]).await;
+    fixture.sql("select david.ack_outputs(array['act_a'])").await;
+    age(&fixture).await;
+    let hour = std::time::Duration::from_secs(3600);
+    let pruned = fixture.ledger.prune(hour, 1000).await.unwrap().unwrap();
+    assert_eq!((pruned.tasks, pruned.outputs, pruned.events), (2, 1, 4));
+    assert_eq!(fixture.number("select count(*) from david.mcp_operator_log").await, 0);
+    prune(&fixture, "interval '1 hour', 1000, 'all', 'by hand', 'alice'").await;
+    assert_eq!(fixture.number("select count(*) from david.mcp_operator_log").await, 1);
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_server_goes_when_it_is_long_gone_and_owes_nothing() {
+    let fixture = Fixture::new().await;
+    fixture.submit("live", "live").await;
+    fixture
+        .sql(
+            "insert into david.mcp_registration_health (registration_id, updated_at, paused_at, paused_by)
+             values ('gone', now() - interval '1 day', null, null), ('fresh', now(), null, null),
+                    ('paused', now() - interval '1 day', now(), 'alice'), ('reg', now() - interval '1 day', null, null)",
+        )
+        .await;
+    let left =
+        "select string_agg(registration_id, ' ' order by registration_id) from david.mcp_registration_health";
+    let left = async || sqlx::query_scalar::<_, String>(left).fetch_one(&fixture.db.pool).await.unwrap();
+    prune(&fixture, HOUR).await;
+    assert_eq!(left().await, "fresh paused reg");
+    fixture.sql("alter table david.mcp_server_registrations disable trigger all; delete from david.mcp_server_registrations").await;
+    prune(&fixture, HOUR).await;
+    assert_eq!(left().await, "fresh paused reg", "its row has not ended");
+    fixture.sql("delete from david.runs").await;
+    prune(&fixture, HOUR).await;
+    assert_eq!(left().await, "fresh paused");
+}
+
+/// With young history behind it and none of it old, a batch reads nothing.
+#[tokio::test]
+async fn retention_finds_old_history_by_its_index() {
+    let fixture = Fixture::new().await;
+    fixture
+        .sql(
+            "insert into david.mcp_task_events (at, task_id, action_id, run_id, registration_id, event, transition, phase, fence)
+             select now() - n * interval '1 second', -n, 'act_' || n, 'r', 'reg', 'MCP_TASK_CREATED', 't', 'queued', 1
+               from generate_series(1, 20000) n;
+             analyze david.mcp_task_events; select pg_stat_reset_single_table_counters('david.mcp_task_events'::regclass)",
+        )
+        .await;
+    let mut one = fixture.db.pool.acquire().await.unwrap();
+    for (keep, found) in [("1 day", 0), ("19990 seconds", 10)] {
+        let call = format!("select events from david.prune(interval '{keep}', 100)");
+        let events: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(call)).fetch_one(&mut *one).await.unwrap();
+        assert!((found..=found + 9).contains(&events), "{events}");
+    }
+    // What this session read is told to the statistics when it is idle, or asked for.
+    sqlx::raw_sql("select pg_stat_force_next_flush()").execute(&mut *one).await.ok();
+    sqlx::raw_sql("select 1").execute(&mut *one).await.unwrap();
+    let read = "select seq_scan from pg_stat_user_tables where relid = 'david.mcp_task_events'::regclass";
+    assert_eq!(fixture.number(read).await, 0, "it was read from end to end");
+}

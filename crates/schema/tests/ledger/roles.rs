@@ -144,7 +144,7 @@ async fn an_operator_looks_and_acts_but_reads_no_argument_result_or_id() {
             "select david.fail_action('act_b', 'why')",
             "select david.give_up_cancel('act_b', 'why')",
             "select david.prune(interval '1 day')",
-            "select david.cancel_run('run_asked')",
+            "select david.cancel_run('run_asked', 'why', 'alice')",
         ]
         .map(str::to_owned),
     );
@@ -159,7 +159,10 @@ async fn an_operator_looks_and_acts_but_reads_no_argument_result_or_id() {
             "select envelope from david.tool_outputs",
             "select response from david.mcp_input_requests",
             "select user_id from david.runs",
+            "select status from david.runs",
             "update david.runs set user_id = 'me'",
+            "update david.runs set status = 'running', cancelled_at = null",
+            "select david.cancel_run('run_b')",
             "update david.mcp_action_tasks set due_at = now()",
             "delete from david.mcp_operator_log",
             "update david.mcp_operator_log set reason = 'another'",
@@ -207,9 +210,22 @@ async fn a_viewer_sees_views_and_nothing_of_what_servers_say_or_ask() {
             "select david.cancel_run('run_b')",
             "select david.wake_workers()",
             "select david.lanes()",
+            "select david.cancel_run('run_b', 'why')",
         ],
     )
     .await;
+
+    // Whoever may call what a view stands on needs no view.
+    let words: Vec<String> = sqlx::query_scalar(
+        "select p.oid::regprocedure || ' ' || name
+           from pg_proc p cross join unnest(p.proargnames) name
+          where p.pronamespace = 'david'::regnamespace and name in ('last_error', 'detail', 'request', 'arguments', 'remote_task_id')
+            and has_function_privilege('david_viewer', p.oid, 'execute')",
+    )
+    .fetch_all(&fixture.db.pool)
+    .await
+    .unwrap();
+    assert!(words.is_empty(), "{words:?}");
 
     for (role, sees) in [("david_viewer", false), ("david_operator", true), ("david_worker", true)] {
         let pool = pool_as(&fixture.db, role).await;
@@ -401,7 +417,7 @@ async fn the_rights_that_doctor_expects_are_those_that_are_granted() {
 }
 
 #[tokio::test]
-async fn the_worker_may_prune_and_not_submit_cancel_or_delete() {
+async fn the_worker_may_apply_retention_and_not_submit_cancel_or_delete() {
     let fixture = fixture().await;
     check(
         "david_worker",
@@ -409,7 +425,7 @@ async fn the_worker_may_prune_and_not_submit_cancel_or_delete() {
         &[
             "select * from david.v_stuck",
             "select * from david.v_input_required",
-            "select david.prune(interval '1 day')",
+            "select david.apply_retention(interval '1 day', 10)",
         ],
         &[
             "insert into david.runs (id, user_id) values ('x', 'x')",
@@ -425,6 +441,9 @@ async fn the_worker_may_prune_and_not_submit_cancel_or_delete() {
             "delete from david.mcp_task_events",
             "select david.fail_action('act_b', 'why')",
             "select david.cancel_run('run_b')",
+            "select david.cancel_run('run_b', 'why')",
+            "select david.prune(interval '1 day', 10, 'all')",
+            "select david.prune_batch(now(), 10, 'all')",
         ],
     )
     .await;

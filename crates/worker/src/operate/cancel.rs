@@ -6,7 +6,7 @@ use david_schema::operate::{Refused, RefusedKind, RunOf};
 use serde_json::json;
 
 use super::Ended;
-use super::arguments::Common;
+use super::arguments::{Common, Reason};
 use super::output::{Format, plain, print, print_json, quoted};
 use super::refusal::refuse;
 
@@ -20,6 +20,9 @@ pub(crate) struct Arguments {
     /// The Run to cancel, with all its unfinished Actions.
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
+
+    #[command(flatten)]
+    why: Reason,
 
     #[command(flatten)]
     pub(super) common: Common,
@@ -46,7 +49,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
             }
         }
     };
-    let changed = operator.cancel_run(&run).await?;
+    let changed = operator.cancel_run(&run, &arguments.why.or("cancelled by david-tasks cancel")).await?;
     let message = match changed {
         true => format!(
             "Run {run} is cancelled, for good; remote tasks are told as soon as a replica gets to it."

@@ -30,9 +30,15 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
         )
         .await?;
     let message = if changed {
-        format!("{} is resumed: what is due is leased at once.", arguments.registration)
+        format!(
+            "{} is resumed and its circuit breaker closed: what is due is leased at once.",
+            arguments.registration
+        )
     } else {
-        format!("{} was not paused; nothing was changed.", arguments.registration)
+        format!(
+            "{} was neither paused nor cut off by its circuit breaker; nothing was changed.",
+            arguments.registration
+        )
     };
     match arguments.common.format() {
         Format::Json => {
