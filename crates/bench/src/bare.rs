@@ -24,6 +24,10 @@ impl Bare {
         // An error says that the process has one already, which serves as well.
         drop(rustls::crypto::ring::default_provider().install_default());
         let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
+        Self::connect_with(http, url).await
+    }
+
+    async fn connect_with(http: reqwest::Client, url: &str) -> anyhow::Result<Self> {
         let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_owned());
         config.max_concurrent_requests = 4096;
         let transport = StreamableHttpClientTransport::with_client(http, config);
@@ -33,6 +37,20 @@ impl Bare {
         let mode = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
         let client = ClientConfig::new(capabilities, us).serve_with_lifecycle(transport, mode).await?;
         Ok(Self(client))
+    }
+
+    /// So many of them, which share their connections, each used once.
+    pub(crate) async fn several(url: &str, count: usize, concurrency: usize) -> anyhow::Result<Vec<Self>> {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
+        let connects = (0..count).map(|_| async {
+            let client = Self::connect_with(http.clone(), url).await?;
+            client.0.call_tool_once(call("sync", json!({ "seconds": 0 }))).await?;
+            Ok(client)
+        });
+        let clients: Vec<anyhow::Result<_>> =
+            futures::stream::iter(connects).buffered(concurrency).collect().await;
+        clients.into_iter().collect()
     }
 
     /// Makes tasks, `concurrency` at a time; their ids, and when each was made.

@@ -43,6 +43,12 @@ struct Args {
     /// Be the server under load, and nothing else
     #[arg(long, hide = true)]
     serve: bool,
+    /// Be so many idle clients of the bare SDK at --url, and nothing else
+    #[arg(long, hide = true, requires = "url", value_name = "N")]
+    hold_clients: Option<usize>,
+    /// For --hold-clients
+    #[arg(long, hide = true)]
+    url: Option<String>,
 }
 
 #[tokio::main]
@@ -50,6 +56,9 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if args.serve {
         return load::serve().await;
+    }
+    if let (Some(count), Some(url)) = (args.hold_clients, &args.url) {
+        return memory::hold_clients(url, count).await;
     }
     let mut scale = if args.quick { Scale::quick() } else { Scale::full() };
     scale.repeats = args.repeats.map_or(scale.repeats, usize::from);
