@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use david_reconciler::{Fence, PhaseName, RegistrationId, RemoteTaskId, TaskId, Timestamp};
+use david_reconciler::{Fence, PhaseName, RegistrationId, TaskId, Timestamp};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::leased::{InputRow, LeaseRow, RegistrationRow};
-use crate::{BadRow, Leased, Ledger, LedgerError, Registered};
+use crate::leased::{InputRow, LeaseRow};
+use crate::{BadRow, Leased, Ledger, LedgerError};
 
 /// Who leases: a new one at every boot, for operators to read, never used for correctness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -301,60 +301,6 @@ impl Ledger {
             .await
             .map_err(LedgerError::new("release rows"))?;
         Ok(done.rows_affected())
-    }
-
-    /// These registrations as they are now; those that are missing are gone.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn registrations(
-        &self,
-        ids: &[RegistrationId],
-    ) -> Result<HashMap<RegistrationId, Registered>, LedgerError> {
-        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        let rows = self
-            .run(async |connection| {
-                sqlx::query_file_as!(RegistrationRow, "../../sql/registrations.sql", &ids)
-                    .fetch_all(connection)
-                    .await
-            })
-            .await
-            .map_err(LedgerError::new("read registrations"))?;
-        Ok(rows.into_iter().map(|row| (RegistrationId::new(&row.id), row.read())).collect())
-    }
-
-    /// Tells `payloads` to whoever listens on `channel`; each under 8,000 bytes.
-    ///
-    /// # Errors
-    /// When the database does not answer, or its notify queue is full.
-    pub async fn notify(&self, channel: &str, payloads: &[String]) -> Result<(), LedgerError> {
-        self.run(async |connection| {
-            sqlx::query_file_scalar!("../../sql/notify_progress.sql", channel, payloads)
-                .fetch_one(connection)
-                .await
-        })
-        .await
-        .map_err(LedgerError::new("pass on progress"))?;
-        Ok(())
-    }
-
-    /// Whether a remote id that could not be persisted may be cancelled: no live row holds it, and
-    /// its registration may still be talked to (DESIGN rules 2 and 11).
-    ///
-    /// # Errors
-    /// When the database does not answer: then nobody knows, and nothing may be cancelled.
-    pub async fn may_cancel(
-        &self,
-        registration: &RegistrationId,
-        id: &RemoteTaskId,
-    ) -> Result<bool, LedgerError> {
-        self.run(async |connection| {
-            sqlx::query_file_scalar!("../../sql/may_cancel.sql", registration.as_str(), id.expose())
-                .fetch_one(connection)
-                .await
-        })
-        .await
-        .map_err(LedgerError::new("say whether a remote task may be cancelled"))
     }
 }
 

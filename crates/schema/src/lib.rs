@@ -21,6 +21,8 @@ mod ledger;
 mod level;
 mod migrate;
 pub mod operate;
+mod progress;
+mod registrations;
 mod retention;
 mod sample;
 mod settle;

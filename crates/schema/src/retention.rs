@@ -10,7 +10,7 @@ use crate::{Ledger, LedgerError};
 pub struct Pruned {
     /// Finalised tasks, with their arguments and questions.
     pub tasks: u64,
-    /// Outputs that Core acknowledged.
+    /// Outputs that Core acknowledged; all, when an operator asked for that.
     pub outputs: u64,
     /// Lines of history whose task is gone.
     pub events: u64,

@@ -21,7 +21,7 @@ pub use snapshot::{
     ActionRow, Ended, Event, History, Lag, Lane as BacklogLane, OwedCancel, Question, Replica, ServerHealth,
     Status, Stuck,
 };
-pub use steer::{Outputs, Pruned, Signed};
+pub use steer::{Outputs, Signed};
 pub use time::Time;
 
 use crate::{ConnectOptions, Ledger, Sessions};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use david_reconciler::{ActionId, RegistrationId, RunId};
 
 use super::{Operator, OperatorError};
-use crate::ReplicaId;
 use crate::lease::micros;
+use crate::{Pruned, ReplicaId};
 
 /// Who does something, and why.
 #[derive(Debug, Clone)]
@@ -24,24 +24,6 @@ pub enum Outputs {
     Acknowledged,
     /// All, for a Core that reads them where they stand.
     All,
-}
-
-/// What one batch of retention deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pruned {
-    /// Tasks.
-    pub tasks: i64,
-    /// Outputs.
-    pub outputs: i64,
-    /// Lines of history.
-    pub events: i64,
-}
-
-impl Pruned {
-    /// Whether nothing was left to delete.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// One statement with a Boolean answer: id, reason, person.
@@ -159,6 +141,10 @@ impl Operator {
             })
             .await
             .map_err(OperatorError::new("prune"))?;
-        Ok(Pruned { tasks: row.tasks, outputs: row.outputs, events: row.events })
+        Ok(Pruned {
+            tasks: row.tasks.unsigned_abs(),
+            outputs: row.outputs.unsigned_abs(),
+            events: row.events.unsigned_abs(),
+        })
     }
 }

@@ -153,18 +153,20 @@ async fn a_workers_retention_is_no_operators_doing_and_takes_nothing_unacknowled
 async fn what_is_known_of_a_server_goes_when_it_is_long_gone_and_owes_nothing() {
     let fixture = Fixture::new().await;
     fixture.submit("live", "live").await;
+    fixture.register("known").await;
     fixture
         .sql(
             "insert into david.mcp_registration_health (registration_id, updated_at, paused_at, paused_by)
              values ('gone', now() - interval '1 day', null, null), ('fresh', now(), null, null),
-                    ('paused', now() - interval '1 day', now(), 'alice'), ('reg', now() - interval '1 day', null, null)",
+                    ('paused', now() - interval '1 day', now(), 'alice'), ('reg', now() - interval '1 day', null, null),
+                    ('known', now() - interval '1 day', null, null)",
         )
         .await;
     let left =
         "select string_agg(registration_id, ' ' order by registration_id) from david.mcp_registration_health";
     let left = async || sqlx::query_scalar::<_, String>(left).fetch_one(&fixture.db.pool).await.unwrap();
     prune(&fixture, HOUR).await;
-    assert_eq!(left().await, "fresh paused reg");
+    assert_eq!(left().await, "fresh known paused reg");
     fixture.sql("alter table david.mcp_server_registrations disable trigger all; delete from david.mcp_server_registrations").await;
     prune(&fixture, HOUR).await;
     assert_eq!(left().await, "fresh paused reg", "its row has not ended");

@@ -47,7 +47,7 @@ pub(crate) struct Drive {
 
 /// Which of a replica's bounds a row in flight counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Kind {
     /// `tools/call`, which may take minutes.
     Call,
     /// Everything else, which takes seconds at most.
@@ -104,14 +104,14 @@ impl Drive {
     }
 
     /// Which bound it counts against.
-    pub(crate) fn lane(&self) -> Lane {
+    pub(crate) fn kind(&self) -> Kind {
         match self.leased.task.phase.name() {
-            PhaseName::Queued => Lane::Call,
+            PhaseName::Queued => Kind::Call,
             PhaseName::Calling
             | PhaseName::Working
             | PhaseName::InputRequired
             | PhaseName::Cancelling
-            | PhaseName::Finalised => Lane::Poll,
+            | PhaseName::Finalised => Kind::Poll,
         }
     }
 
@@ -127,7 +127,7 @@ impl Drive {
 
     /// How long its next request may take, if that is a call.
     pub(crate) fn call_timeout(&self) -> Option<Duration> {
-        (self.lane() == Lane::Call).then_some(self.leased.call.request_timeout)
+        (self.kind() == Kind::Call).then_some(self.leased.call.request_timeout)
     }
 
     /// Whether it has waited so long that its lease is nearly over: it has to be given back while that

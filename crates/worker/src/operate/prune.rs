@@ -4,7 +4,8 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
-use david_schema::operate::{Outputs, Pruned};
+use david_schema::Pruned;
+use david_schema::operate::Outputs;
 use futures::FutureExt as _;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -63,10 +64,8 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
     while left && arguments.max_batches.is_none_or(|most| batches < most) {
         let batch = operator.prune(arguments.older_than, arguments.batch, outputs, &signed).await?;
         batches += 1;
-        left = !batch.is_empty();
-        total.tasks += batch.tasks;
-        total.outputs += batch.outputs;
-        total.events += batch.events;
+        left = batch.total() > 0;
+        total += batch;
         if shows_progress {
             eprint!("\r{} so far, {batches} batches ", words(total));
         }

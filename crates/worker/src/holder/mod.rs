@@ -7,14 +7,15 @@
 //! A *flier* is a task that drives one row after the other for as long as rows are ready, so that under load
 //! a poll costs no task of its own.
 
+mod bound;
+mod state;
+
 use std::cmp::Reverse;
-use std::collections::hash_map::Entry;
-use std::collections::{BinaryHeap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use david_reconciler::{Fence, RegistrationId, TaskId};
+use david_reconciler::RegistrationId;
 use david_schema::causes;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use tokio::sync::Notify;
@@ -22,12 +23,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::drive::{Drive, Lane};
+use crate::drive::{Drive, Kind};
 use crate::pulse::LoopPulse;
-use crate::queue::FairQueue;
 
-/// A call that found no room in this time is given back; another replica may have some.
-const CALL_PATIENCE: Duration = Duration::from_secs(2);
+use self::state::{Mode, State, Waiting};
 
 /// How often rows that wait in vain are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -50,80 +49,6 @@ struct Shared {
     fliers: TaskTracker,
 }
 
-#[derive(Default)]
-struct State {
-    waiting: BinaryHeap<Reverse<Waiting>>,
-    /// The fence of the newest lease of each row. A row that was cancelled or answered is leased
-    /// again while its older lease still waits here; that one has nothing to do any more.
-    newest: HashMap<TaskId, Fence>,
-    calls: Bound,
-    polls: Bound,
-    /// When the timer rings.
-    rings: Option<Instant>,
-    mode: Mode,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Mode {
-    #[default]
-    Working,
-    /// Whatever comes is given back.
-    Still,
-}
-
-/// One bound on what is in flight, and who waits for it.
-#[derive(Default)]
-struct Bound {
-    flying: usize,
-    queue: FairQueue<RegistrationId, Queued>,
-    /// How many of each server's wait for their first look. Only these say whether to lease more of it: rows that
-    /// are held come back for ever, and as long as they were counted, a server with more due rows than can
-    /// be polled would have its held ones polled and none of the others.
-    unseen: HashMap<RegistrationId, usize>,
-}
-
-struct Queued {
-    since: Instant,
-    /// Not looked at since it was leased.
-    unseen: bool,
-    drive: Box<Drive>,
-}
-
-impl Bound {
-    fn push(&mut self, drive: Box<Drive>, unseen: bool) {
-        let (server, rank) = (drive.server().clone(), drive.rank());
-        if unseen {
-            *self.unseen.entry(server.clone()).or_default() += 1;
-        }
-        self.queue.push(server, rank, Queued { since: Instant::now(), unseen, drive });
-    }
-
-    fn pop(&mut self, free: usize) -> Option<Queued> {
-        let (_server, queued) = self.queue.pop(free)?;
-        self.left(&queued);
-        Some(queued)
-    }
-
-    fn take_out(&mut self, gone: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
-        let out = self.queue.take_out(gone);
-        for queued in &out {
-            self.left(queued);
-        }
-        out
-    }
-
-    fn left(&mut self, queued: &Queued) {
-        if let (true, Entry::Occupied(mut unseen)) =
-            (queued.unseen, self.unseen.entry(queued.drive.server().clone()))
-        {
-            *unseen.get_mut() -= 1;
-            if *unseen.get() == 0 {
-                unseen.remove();
-            }
-        }
-    }
-}
-
 /// How many rows are held at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
@@ -142,102 +67,6 @@ pub(crate) struct Saturated {
     pub(crate) urgent: Vec<RegistrationId>,
     /// Only of what does not.
     pub(crate) others: Vec<RegistrationId>,
-}
-
-/// A row between two looks, ordered by when the next is due.
-struct Waiting {
-    at: Instant,
-    drive: Box<Drive>,
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Waiting {}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
-}
-
-impl State {
-    fn bound(&mut self, lane: Lane) -> &mut Bound {
-        match lane {
-            Lane::Call => &mut self.calls,
-            Lane::Poll => &mut self.polls,
-        }
-    }
-
-    fn is_newest(&self, row: (TaskId, Fence)) -> bool {
-        self.newest.get(&row.0) == Some(&row.1)
-    }
-
-    fn push(&mut self, drive: Box<Drive>, unseen: bool) {
-        self.bound(drive.lane()).push(drive, unseen);
-    }
-
-    /// The next row of this lane, when one may fly.
-    fn pop(&mut self, lane: Lane, most: usize) -> Option<Box<Drive>> {
-        loop {
-            let bound = self.bound(lane);
-            let drive = bound.pop(most.saturating_sub(bound.flying))?.drive;
-            if self.is_newest(drive.row()) {
-                self.bound(lane).flying += 1;
-                return Some(drive);
-            }
-            self.bound(lane).queue.landed(drive.server());
-        }
-    }
-
-    /// Those whose time has come.
-    fn wake(&mut self) {
-        let now = Instant::now();
-        while self.waiting.peek().is_some_and(|Reverse(waiting)| waiting.at <= now) {
-            let Some(Reverse(Waiting { drive, .. })) = self.waiting.pop() else { return };
-            if self.is_newest(drive.row()) {
-                self.push(drive, false);
-            }
-        }
-    }
-
-    /// Takes out those that wait in vain.
-    fn take_out_late(&mut self) -> Vec<Drive> {
-        let now = Instant::now();
-        let mut out =
-            self.calls.take_out(|queued| queued.since + CALL_PATIENCE <= now || queued.drive.is_late(now));
-        out.extend(self.polls.take_out(|queued| queued.drive.is_late(now)));
-        self.drop_stale(out.into_iter().map(|queued| queued.drive))
-    }
-
-    /// Takes out everything that is not in flight.
-    fn take_out_all(&mut self) -> Vec<Drive> {
-        let waiting = std::mem::take(&mut self.waiting).into_iter().map(|Reverse(waiting)| waiting.drive);
-        let calls = self.calls.take_out(|_| true);
-        let polls = self.polls.take_out(|_| true);
-        let queued = calls.into_iter().chain(polls).map(|queued| queued.drive);
-        self.drop_stale(waiting.chain(queued))
-    }
-
-    fn drop_stale(&mut self, drives: impl Iterator<Item = Box<Drive>>) -> Vec<Drive> {
-        let mut kept = Vec::new();
-        for drive in drives {
-            if self.is_newest(drive.row()) {
-                self.newest.remove(&drive.row().0);
-                kept.push(*drive);
-            }
-        }
-        kept
-    }
 }
 
 impl Holder {
@@ -355,15 +184,15 @@ impl Holder {
 
     /// Lets fly whatever may.
     fn launch(&self, state: &mut State) {
-        for lane in [Lane::Poll, Lane::Call] {
-            while let Some(drive) = state.pop(lane, self.0.most) {
-                self.0.fliers.spawn(self.clone().fly(lane, drive));
+        for kind in [Kind::Poll, Kind::Call] {
+            while let Some(drive) = state.pop(kind, self.0.most) {
+                self.0.fliers.spawn(self.clone().fly(kind, drive));
             }
         }
     }
 
     /// One row after the other, for as long as there are any.
-    async fn fly(self, lane: Lane, mut drive: Box<Drive>) {
+    async fn fly(self, kind: Kind, mut drive: Box<Drive>) {
         loop {
             let row = drive.row();
             // A panic of one row is no other's.
@@ -379,11 +208,11 @@ impl Holder {
             if next.is_none() && state.is_newest(row) {
                 state.newest.remove(&row.0);
             }
-            let bound = state.bound(lane);
+            let bound = state.bound(kind);
             bound.flying -= 1;
             bound.queue.landed(&server);
             self.0.landed.notify_waiters();
-            let Some(another) = state.pop(lane, self.0.most) else { return };
+            let Some(another) = state.pop(kind, self.0.most) else { return };
             // One that landed may make room for more than one.
             self.launch(&mut state);
             drop(state);
