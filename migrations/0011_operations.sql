@@ -111,7 +111,7 @@ as $$
                when 'not_leased' then 'See that replicas run and reach the database: select * from david.v_leases; and whether the whole queue is late: select * from david.v_due_lag;'
                when 'lapsing' then 'Look for why replicas died in their logs. ' || g.giving_up
                when 'failing' then format('Read last_error; when the server is repaired: select david.retry_now(%L, ''why''); ', j.action_id) || g.giving_up
-               when 'unanswered' then format('select * from david.v_input_required where action_id = %L; then david.answer_input. ', j.action_id) || g.giving_up
+               when 'unanswered' then format('Core answers: select * from david.v_input_required where action_id = %L; then david.answer_input, as a member of david_core. ', j.action_id) || g.giving_up
                else format('To try at once: select david.retry_now(%L, ''why'');', j.action_id)
            end,
            case j.reason
@@ -230,6 +230,9 @@ drop function david.cancelling_0007();
 
 comment on column david.v_leases.calls is
     'Those of them with a tools/call that may be on the wire; never released by hand. Counted up to 2,000 per server when estimated.';
+comment on column david.v_action.remote_status is 'What the server last said of it while it was held; how it ended is outcome.';
+comment on view david.v_stuck is
+    'Rows that do not get on, why, and what to do: up to 10 per server and phase that are overdue by two minutes (paused, server_down, call_lost, not_leased), and up to 500 of each other kind (lapsing: two leases in a row ended without a commit; failing: five tries in a row failed; unanswered: asked an hour ago; put_off: for more than an hour).';
 comment on column david.v_registration_health.breaker is
     'closed: all is well; open: nothing is leased until open_until; half_open: one row at a time is tried, and after an hour without anything to try, all of them.';
 
@@ -513,7 +516,8 @@ begin
                 'insert (action_id, registration_id, phase, due_at, remote_task_id, remote_status, remote_expires_at, remote_ttl_ms, poll_interval_ms, execution_deadline) on david.mcp_action_tasks',
                 'select on david.tool_outputs',
                 'select on david.mcp_task_events',
-                'select on david.v_input_required, david.v_action, david.v_timeline',
+                'select on david.v_input_required, david.v_action, david.v_timeline, david.v_stuck, david.v_registration_health',
+                'execute on function david.stuck(), david.registration_health()',
                 'execute on function david.remote_task_key(text)',
                 'execute on function david.submit_action(varchar, varchar, varchar, varchar, varchar, json, varchar, integer, boolean, interval, text, timestamptz, text, text)',
                 'execute on function david.cancel_run(varchar)',

@@ -119,6 +119,18 @@ async fn a_dev_that_is_killed_takes_postgres_along_and_loses_nothing() {
 }
 
 #[tokio::test]
+async fn a_folder_that_holds_something_else_is_refused_and_left_alone() {
+    let dir = folder();
+    let note = dir.path().join("note");
+    std::fs::write(&note, "mine").unwrap();
+    let said = Said::by(DAVID_TASKS, "", &["dev", "--dir", dir.path().to_str().unwrap()]).await.unwrap();
+    assert_eq!(said.code, 6, "{said:?}");
+    assert!(said.err.contains("holds something else") && said.err.contains("--dir"), "{said:?}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(note).unwrap(), "mine");
+}
+
+#[tokio::test]
 async fn without_postgres_dev_says_how_to_install_it() {
     let dir = folder();
     let mut command = tokio::process::Command::new(DAVID_TASKS);

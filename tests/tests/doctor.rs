@@ -212,6 +212,42 @@ async fn a_schema_that_is_behind_ahead_broken_or_anothers_is_told_apart() {
 }
 
 #[tokio::test]
+async fn triggers_that_are_off_and_parts_of_the_schema_that_are_gone_are_named() {
+    let stand = Stand::new(DAVID_TASKS).await.unwrap();
+    let plants: [(&str, &[&str], Option<&str>); 5] = [
+        (
+            "alter table david.runs disable trigger cancel_actions_with_run",
+            &["trigger_off trigger runs.cancel_actions_with_run"],
+            None,
+        ),
+        // It would not fire for a replication worker.
+        (
+            "alter table david.mcp_action_tasks enable trigger place_task",
+            &["trigger_off trigger mcp_action_tasks.place_task"],
+            None,
+        ),
+        (
+            "drop index david.mcp_action_tasks_asking",
+            &["schema_damaged index mcp_action_tasks_asking"],
+            Some("create index mcp_action_tasks_asking on david.mcp_action_tasks (due_at) where phase = 'input_required'"),
+        ),
+        (
+            "alter table david.mcp_action_tasks drop constraint tasks_one_per_action",
+            &["schema_damaged constraint mcp_action_tasks.tasks_one_per_action, index tasks_one_per_action"],
+            Some("alter table david.mcp_action_tasks add constraint tasks_one_per_action unique (action_id)"),
+        ),
+        (
+            "drop trigger registrations_checked on david.mcp_server_registrations",
+            &["schema_damaged trigger mcp_server_registrations.registrations_checked"],
+            Some("create trigger registrations_checked before insert or update on david.mcp_server_registrations
+                  for each row execute function david.check_registration();
+                  alter table david.mcp_server_registrations enable always trigger registrations_checked"),
+        ),
+    ];
+    check(&stand, "operator", &[], &plants).await;
+}
+
+#[tokio::test]
 async fn a_right_that_is_missing_is_named_whatever_the_role_is_for() {
     let stand = Stand::new(DAVID_TASKS).await.unwrap();
     let set_up = "select david.set_up_roles()";

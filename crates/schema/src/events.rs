@@ -1,6 +1,6 @@
 //! History lines: one per transition worth telling.
 
-use david_reconciler::{EventName, Fence, Transition};
+use david_reconciler::{EventName, Fence, Phase, Transition};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -28,7 +28,7 @@ impl Events {
     /// Adds what `write` has to tell.
     pub(crate) fn tell(&mut self, write: &Write, row: &NewRow, fence: Fence) {
         // The lease before this one ended without a commit; this is the first since.
-        if write.leased.task.lapses > 0 {
+        if write.leased.task.lapses > 0 || is_lost_call(write) {
             self.push(write, row, fence, EventName::Recovered);
         }
         for &event in write.transition.events() {
@@ -82,6 +82,14 @@ impl Events {
         .await?;
         Ok(())
     }
+}
+
+/// Whether a call is made again because the lease that made it ended without a word. Such a row counts no
+/// lapse, since `calling` was committed.
+fn is_lost_call(write: &Write) -> bool {
+    let task = &write.leased.task;
+    matches!(write.transition, Transition::Requeue { .. })
+        && matches!(&task.phase, Phase::Calling { call_fence } if *call_fence != task.fence)
 }
 
 /// A task is told apart by its id's fingerprint, never by the id (rule 14).

@@ -3,6 +3,7 @@
 use david_testkit::TestDb;
 use sqlx::Row;
 
+const STRUCTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/operate/structure.txt");
 const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema.txt");
 
 /// One line per column, constraint, index, trigger and function, from the catalogue, so that it does
@@ -66,4 +67,18 @@ async fn the_schema_is_what_docs_schema_txt_says() {
         "docs/schema.txt is not what the migrations make; first difference: {differs:?}\n\
          regenerate it with UPDATE_DOCS=1 cargo test -p david-schema --test schema_snapshot"
     );
+}
+
+/// By names alone, for `doctor`.
+#[tokio::test]
+async fn the_structure_that_doctor_expects_is_what_migrations_make() {
+    let db = TestDb::create().await.expect("a database");
+    let url = db.url.clone();
+    let operator = david_schema::operate::Operator::open(&url, "test", std::time::Duration::from_secs(10))
+        .expect("a URL");
+    let actual = operator.structure().await.expect("the structure").join("\n") + "\n";
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(STRUCTURE, &actual).expect("structure.txt is written");
+    }
+    assert_eq!(std::fs::read_to_string(STRUCTURE).expect("structure.txt"), actual, "UPDATE_DOCS=1 writes it");
 }

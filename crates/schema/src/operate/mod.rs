@@ -7,6 +7,7 @@ mod pooler;
 mod see;
 mod snapshot;
 mod steer;
+mod structure;
 mod time;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub use snapshot::{
     Status, Stuck,
 };
 pub use steer::{Outputs, Signed};
+pub use structure::{Damage, STRUCTURE};
 pub use time::Time;
 
 use crate::{ConnectOptions, Ledger, Sessions};

@@ -132,6 +132,22 @@ async fn what_comes_of_an_earlier_call_is_not_taken_for_what_the_present_call_br
 }
 
 #[tokio::test]
+async fn a_call_that_is_made_again_because_its_replica_was_lost_is_told_and_one_that_was_refused_is_not() {
+    let fixture = Fixture::new().await;
+    fixture.submit("a", "a").await;
+    let requeue = Transition::Requeue { delay: Duration::ZERO, attempt: 1, reason: "Why.".to_owned() };
+    let refused = fixture.begin_call().await;
+    fixture.commit(late(&refused, requeue.clone())).await;
+    assert!(fixture.row("a").await.events.is_empty());
+
+    fixture.begin_call().await;
+    fixture.let_leases_lapse().await;
+    let lost = fixture.lease_one().await;
+    fixture.commit(write(&lost, requeue)).await;
+    assert_eq!(fixture.row("a").await.events, ["MCP_TASK_RECOVERED"]);
+}
+
+#[tokio::test]
 async fn a_decision_made_before_the_call_was_begun_is_not_written_after_it_under_the_same_fence() {
     let fixture = Fixture::new().await;
     fixture.submit("a", "a").await;

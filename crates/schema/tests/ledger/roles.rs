@@ -95,6 +95,7 @@ async fn core_submits_cancels_answers_and_takes_and_touches_no_lease() {
             "select * from david.actions join david.tool_outputs o on o.action_id = actions.id",
             "select phase, outcome from david.mcp_action_tasks",
             "select * from david.take_outputs(10)",
+            "select * from david.v_action, david.v_stuck, david.v_registration_health, david.v_timeline",
             "select david.ack_outputs(array['act_1'])",
             "update david.mcp_server_registrations set enabled = false where id = 'r2'",
             "delete from david.mcp_server_registrations where id = 'r2'",

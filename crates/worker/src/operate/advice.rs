@@ -37,7 +37,7 @@ pub(super) fn of_status(status: &Status) -> Vec<Advice> {
             ),
             alive => Advice::new(
                 format!("Rows are overdue although {alive} replicas hold leases: see what slows them."),
-                "david-tasks doctor",
+                DOCTOR,
             ),
         });
     }
@@ -73,6 +73,10 @@ fn is_overdue(row: &Stuck) -> bool {
     matches!(row.reason.as_str(), "not_leased" | "call_lost")
 }
 
+/// It has to know what the worker knows.
+const DOCTOR: &str =
+    "david-tasks doctor   # with the worker's settings: --trusted-hosts, --credentials-dir, …";
+
 /// What a server that is closed calls for, if it is.
 pub(super) fn closed(server: &ServerHealth) -> Option<Advice> {
     let id = &server.registration_id;
@@ -90,7 +94,7 @@ pub(super) fn closed(server: &ServerHealth) -> Option<Advice> {
         format!(
             "{id} failed too often and is left alone until {until}; then it is tried by itself. Last: {error}"
         ),
-        "david-tasks doctor",
+        DOCTOR,
     ))
 }
 

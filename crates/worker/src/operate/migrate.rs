@@ -63,7 +63,10 @@ async fn check(arguments: &Arguments) -> anyhow::Result<Ended> {
     let wrong: Vec<&Migration> =
         migrations.iter().filter(|migration| migration.state != MigrationState::Applied).collect();
     // What this binary does not know was added by a newer one, and does not hinder it.
-    let pending = wrong.iter().any(|migration| migration.state != MigrationState::Unknown);
+    let pending = wrong.iter().any(|migration| migration.state == MigrationState::Pending);
+    let broken = wrong
+        .iter()
+        .any(|migration| matches!(migration.state, MigrationState::Different | MigrationState::Failed));
     match arguments.format() {
         Format::Json => {
             let lines: Vec<_> = migrations
@@ -84,7 +87,9 @@ async fn check(arguments: &Arguments) -> anyhow::Result<Ended> {
                     word(migration.state).to_owned(),
                 ]);
             }
-            let next = if pending {
+            let next = if broken {
+                "that is not this program's schema, and it does not migrate it: david-tasks doctor says what to do"
+            } else if pending {
                 "apply them: david-tasks migrate"
             } else {
                 "nothing is pending: the database is newer"
@@ -92,7 +97,11 @@ async fn check(arguments: &Arguments) -> anyhow::Result<Ended> {
             print(&format!("{}\n{next}\n", lines.trim_fmt()))?;
         }
     }
-    Ok(if pending { Ended::Pending } else { Ended::Done })
+    Ok(match (broken, pending) {
+        (true, _) => Ended::Unhealthy,
+        (false, true) => Ended::Pending,
+        (false, false) => Ended::Done,
+    })
 }
 
 pub(super) fn word(state: MigrationState) -> &'static str {

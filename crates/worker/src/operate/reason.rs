@@ -38,6 +38,7 @@ pub(super) fn of(history: &History, action: &ActionRow) -> String {
             let asked = history.questions.iter().filter(|question| question.state == "pending").count();
             match asked {
                 0 => format!("The server asked, and was answered. {}", holder("takes the answer there")),
+                1 => "The server waits for an answer, which Core gives (david.answer_input).".to_owned(),
                 asked => {
                     format!("The server waits for {asked} answers, which Core gives (david.answer_input).")
                 }

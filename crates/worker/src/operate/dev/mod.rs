@@ -10,7 +10,7 @@ mod next;
 mod ports;
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -50,6 +50,13 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<Ended> {
     std::fs::create_dir_all(&arguments.dir)
         .with_context(|| format!("{} cannot be made", arguments.dir.display()))?;
     let dir = arguments.dir.canonicalize()?;
+    if !is_ours_or_empty(&dir)? {
+        eprintln!("david-tasks: {} holds something else", dir.display());
+        eprintln!(
+            "Choose an empty folder, one that does not exist yet, or one that an earlier `david-tasks dev` made: --dir."
+        );
+        return Ok(Ended::Refused);
+    }
     let ports = Ports::of(&dir, arguments.port)?;
     eprintln!("david-tasks: starting Postgres in {} …", dir.display());
     let started = tokio::task::spawn_blocking({
@@ -132,4 +139,11 @@ async fn work(url: &str, mut postgres: Postgres) -> (anyhow::Result<()>, Option<
             },
         }
     }
+}
+
+/// Whether a folder may be taken: it is handed to another user, and filled.
+fn is_ours_or_empty(dir: &Path) -> anyhow::Result<bool> {
+    let ours = ["data", "in-use", "ports.json"].iter().any(|name| dir.join(name).exists());
+    let mut entries = std::fs::read_dir(dir).with_context(|| format!("{} cannot be read", dir.display()))?;
+    Ok(ours || entries.next().is_none())
 }

@@ -9,6 +9,7 @@ mod finding;
 mod level;
 mod rights;
 mod servers;
+mod structure;
 mod upkeep;
 mod way;
 
@@ -108,15 +109,18 @@ async fn examine(arguments: &Arguments) -> anyhow::Result<Vec<Finding>> {
     let operator = arguments.common.prepare()?;
     let (source, mut findings) = credentials::source(&arguments.credentials);
     if let Err(error) = operator.reach().await {
-        findings.push(Finding {
-            severity: Severity::Error,
-            check: "database_unreachable",
-            subject: None,
-            what: format!("The database cannot be reached: {}.", causes(&error)),
-            why: "Without it nothing else can be checked, and no worker starts.".to_owned(),
-            fix: "Correct DATABASE_URL, or start the server; `psql \"$DATABASE_URL\" -c 'select 1'` shows when it is right."
-                .to_owned(),
-        });
+        let said = causes(&error);
+        let fix = if said.contains("unsupported startup parameter") {
+            "In pgbouncer.ini: ignore_startup_parameters = extra_float_digits (docs/deployment.md)"
+        } else {
+            "Correct DATABASE_URL, or start the server; `psql \"$DATABASE_URL\" -c 'select 1'` shows when it is right."
+        };
+        let what = format!("The database cannot be reached: {said}.");
+        findings.push(
+            Finding::new(Severity::Error, "database_unreachable", what)
+                .because("Without it nothing else can be checked, and no worker starts.")
+                .fix(fix),
+        );
         return Ok(findings);
     }
     let mut add = |what: &str, told: Result<Vec<Finding>, OperatorError>| match told {
@@ -125,6 +129,7 @@ async fn examine(arguments: &Arguments) -> anyhow::Result<Vec<Finding>> {
     };
     add("the server", database::check(&operator, arguments).await);
     add("the migrations", level::check(&operator).await);
+    add("whether the schema is whole", structure::check(&operator).await);
     add("what this role may do", rights::check(&operator, arguments.role.map(Expected::from)).await);
     add("the settings for vacuum", upkeep::check_settings(&operator).await);
     add("what keeps vacuum back", upkeep::check_blockers(&operator, arguments.long_transaction).await);

@@ -156,8 +156,10 @@ fn forbidden(id: &str, url: &str, reason: &str) -> Finding {
         url::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
     Finding::new(Severity::Error, "server_forbidden", format!("{id} may not be talked to: {reason}"))
         .of(id)
-        .because("Its Actions end as endpoint_forbidden.")
-        .fix(format!("If it is yours: david-tasks worker --trusted-hosts {host} (DAVID_TASKS_TRUSTED_HOSTS)"))
+        .because("Unless workers are told to trust it, its Actions end as endpoint_forbidden.")
+        .fix(format!(
+            "If it is yours: --trusted-hosts {host} (DAVID_TASKS_TRUSTED_HOSTS), for `david-tasks worker` and for doctor"
+        ))
 }
 
 fn without_tasks(id: &str, url: &str, version: &str) -> Finding {
