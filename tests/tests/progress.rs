@@ -1,7 +1,7 @@
 //! What a server reports on the way: to the log, to Core's channel, and into no table.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use david_e2e::{Submission, World, raw};
 use david_testkit::raw_server::SseEnd;
@@ -90,10 +90,13 @@ async fn a_flood_of_reports_is_told_now_and_then_and_the_call_ends_as_ever() {
     let world = World::new().await.unwrap();
     let server = world.raw_server().await.unwrap();
     server.on("tools/call", reporting(5_000));
+    // Reading all that takes a busy machine seconds.
+    world.execute("update david.mcp_server_registrations set timeout_seconds = 60").await.unwrap();
     let mut listener = listen(&world).await;
     let action = world.submit(Submission::raw()).await.unwrap();
-    let replica = start(&world);
+    let (replica, began) = (start(&world), Instant::now());
     let standing = world.until_ended(&action).await.unwrap();
+    let took = began.elapsed().as_secs();
     assert_eq!(standing.outcome.as_deref(), Some("succeeded"), "{standing:?}");
 
     let told = next(&mut listener).await;
@@ -101,6 +104,6 @@ async fn a_flood_of_reports_is_told_now_and_then_and_the_call_ends_as_ever() {
     let words = told["message"].as_str().unwrap();
     assert!(words.starts_with("row ") && words.ends_with('\u{fffd}'), "{words:?}");
     let told = replica.logs().matches("the server reports progress").count();
-    assert!(told <= 3, "{told} lines for one call");
+    assert!(told as u64 <= 2 + took, "{told} lines for one call of {took} s");
     assert!(!world.everything_written().await.unwrap().contains("row "));
 }
