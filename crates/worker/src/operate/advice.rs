@@ -92,10 +92,16 @@ pub(super) fn closed(server: &ServerHealth) -> Option<Advice> {
     let error = server.last_error.as_deref().unwrap_or("its error is not for this role to read");
     Some(Advice::new(
         format!(
-            "{id} failed too often and is left alone until {until}; then it is tried by itself. Last: {error}"
+            "{id} failed too often and is left alone until {until}; then it is tried by itself, or at once when it is repaired. \
+             Last: {error}"
         ),
-        DOCTOR,
+        repaired(id),
     ))
+}
+
+/// What closes a breaker.
+fn repaired(registration: &str) -> String {
+    format!("david-tasks resume {} --reason 'it is repaired'", quoted(registration))
 }
 
 /// What one stuck row calls for.
@@ -119,7 +125,13 @@ pub(super) fn of_row(row: &Stuck) -> Vec<Advice> {
             row.explanation.clone(),
             format!("david-tasks resume {}", quoted(&row.registration_id)),
         )],
-        "server_down" => vec![end],
+        "server_down" => vec![
+            Advice::new(
+                "Its server is tried by itself from time to time; at once when it is repaired.",
+                repaired(&row.registration_id),
+            ),
+            end,
+        ],
         "call_lost" | "not_leased" => {
             vec![Advice::new(
                 format!("{} is overdue; which replicas work?", row.action_id),

@@ -21,7 +21,10 @@ pub(super) fn of(history: &History, action: &ActionRow) -> String {
     let holder = |doing: &str| match (&action.leased_by, waiting) {
         (Some(replica), _) => format!("Replica {replica} {doing}.{failures}"),
         (None, true) => format!("It waits until {}.{failures}{closed}", action.due_at),
-        (None, false) => format!("It is due, and leased by the next replica with room.{failures}{closed}"),
+        (None, false) if closed.is_empty() => {
+            format!("It is due, and leased by the next replica with room.{failures}")
+        }
+        (None, false) => format!("It is due.{failures}{closed}"),
     };
     let ended = action
         .outcome
