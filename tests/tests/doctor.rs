@@ -204,6 +204,10 @@ async fn a_schema_that_is_behind_ahead_broken_or_anothers_is_told_apart() {
         ],
     )
     .await;
+    stand.sql("update david._sqlx_migrations set checksum = '\\x00' where version = 3").await.unwrap();
+    let checked = Said::by(DAVID_TASKS, &stand.url("operator"), &["migrate", "--check"]).await.unwrap();
+    assert_eq!(checked.code, 7, "{checked:?}");
+    assert!(checked.out.contains("doctor says") && !checked.out.contains("apply them"), "{checked:?}");
     stand.sql("drop schema david cascade").await.unwrap();
     let said = stand.doctor("postgres", &[]).await.unwrap();
     assert_eq!(said.code, 7, "{said:?}");

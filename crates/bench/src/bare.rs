@@ -19,12 +19,15 @@ use serde_json::{Value, json};
 /// A connected client of the SDK.
 pub(crate) struct Bare(RunningService<RoleClient, ClientConfig>);
 
+fn http() -> reqwest::Result<reqwest::Client> {
+    // An error says that the process has one already, which serves as well.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()
+}
+
 impl Bare {
     pub(crate) async fn connect(url: &str) -> anyhow::Result<Self> {
-        // An error says that the process has one already, which serves as well.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
-        Self::connect_with(http, url).await
+        Self::connect_with(http()?, url).await
     }
 
     async fn connect_with(http: reqwest::Client, url: &str) -> anyhow::Result<Self> {
@@ -41,8 +44,7 @@ impl Bare {
 
     /// So many of them, which share their connections, each used once.
     pub(crate) async fn several(url: &str, count: usize, concurrency: usize) -> anyhow::Result<Vec<Self>> {
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
+        let http = http()?;
         let connects = (0..count).map(|_| async {
             let client = Self::connect_with(http.clone(), url).await?;
             client.0.call_tool_once(call("sync", json!({ "seconds": 0 }))).await?;

@@ -1,7 +1,6 @@
 //! One bound on what is in flight, and who waits for it.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use david_reconciler::RegistrationId;
 use tokio::time::Instant;
@@ -50,13 +49,16 @@ impl Bound {
         out
     }
 
+    /// One fewer waits for its first look, if it did.
     fn left(&mut self, queued: &Queued) {
-        if let (true, Entry::Occupied(mut unseen)) =
-            (queued.unseen, self.unseen.entry(queued.drive.server().clone()))
-        {
-            *unseen.get_mut() -= 1;
-            if *unseen.get() == 0 {
-                unseen.remove();
+        if !queued.unseen {
+            return;
+        }
+        let server = queued.drive.server();
+        if let Some(unseen) = self.unseen.get_mut(server) {
+            *unseen -= 1;
+            if *unseen == 0 {
+                self.unseen.remove(server);
             }
         }
     }

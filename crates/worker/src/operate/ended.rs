@@ -11,7 +11,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes:
   4  sdk-audit: a gate is not passed
   5  there is no such Action, Run, registration or replica
   6  refused by how it stands: it has ended, or is being called
-  7  doctor: there are problems
+  7  doctor: there are problems; migrate --check: the schema is another program's
   8  migrations are pending (migrate --check, and every command that needs them)
   9  the role may not do that";
 
